@@ -1,0 +1,141 @@
+"""Credentials, read from AWS Secrets Manager and kept masked. Not for any other kind of setting.
+
+Each secret is one JSON object. `SecretStr` keeps values out of logs, tracebacks and reprs; a value is unwrapped
+only where a client is made.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
+from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
+
+from firn.errors import AuthenticationError, ConfigError, PrivilegeError, TransientError
+from firn.retry import with_retries
+from firn.settings import Settings
+
+
+class _Secret(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class KafkaSecret(_Secret):
+    """How clients reach and enter the Kafka cluster."""
+
+    bootstrap_servers: str
+    api_key: SecretStr
+    api_secret: SecretStr
+
+
+class RegistrySecret(_Secret):
+    """How clients reach and enter the schema registry."""
+
+    url: str
+    api_key: SecretStr
+    api_secret: SecretStr
+
+
+class SnowflakeSecret(_Secret):
+    """The service user: key-pair login with a PEM private key (see `firn.keys` for its text forms)."""
+
+    account: str
+    user: str
+    role: str
+    private_key: SecretStr
+    private_key_passphrase: SecretStr | None = None
+    url: str | None = None
+    warehouse: str | None = None
+
+
+S = TypeVar("S", bound=_Secret)
+
+_DENIED = {"AccessDeniedException", "UnrecognizedClientException", "InvalidClientTokenId", "ExpiredTokenException"}
+
+
+def read_secret(settings: Settings, secret_id: str, kind: type[S]) -> S:
+    """Read one secret and check its shape; transient faults are retried until the settings' deadline.
+
+    Raises ConfigError (absent or malformed, naming the keys at fault), AuthenticationError, PrivilegeError, or
+    TransientError. No message carries a value.
+    """
+    text = with_retries(settings.retry_deadline_seconds, _fetch, settings, secret_id)
+    where = f"secret {secret_id} in Secrets Manager, region {settings.aws_region}"
+    try:
+        fields: Any = json.loads(text)
+    except ValueError:
+        raise ConfigError(
+            "The secret is not a JSON object.", where=where, next_step=f"Store it as JSON with {_keys(kind)}."
+        ) from None
+    try:
+        return kind.model_validate(fields)
+    except ValidationError as error:
+        faults = ", ".join(f"{'.'.join(map(str, e['loc'])) or 'value'}: {e['msg']}" for e in error.errors())
+        raise ConfigError(
+            f"The secret is malformed ({faults}).", where=where, next_step=f"Store it as JSON with {_keys(kind)}."
+        ) from None
+
+
+def _keys(kind: type[_Secret]) -> str:
+    return "{" + ", ".join(name + ("" if f.is_required() else "?") for name, f in kind.model_fields.items()) + "}"
+
+
+def _fetch(settings: Settings, secret_id: str) -> str:
+    where = f"secret {secret_id} in Secrets Manager, region {settings.aws_region}"
+    endpoint = settings.aws_endpoint_url or "the AWS endpoint of the region"
+    try:
+        return str(_client(settings).get_secret_value(SecretId=secret_id)["SecretString"])
+    except (NoCredentialsError, PartialCredentialsError) as error:
+        raise AuthenticationError(
+            "No AWS credentials were found.",
+            where=where,
+            next_step="Run `firn up` for the local stack, or give this process AWS credentials (profile, role, "
+            "AWS_ACCESS_KEY_ID).",
+        ) from error
+    except ClientError as error:
+        raise _refused(error, where) from error
+    except KeyError as error:
+        raise ConfigError(
+            "The secret holds binary data, not text.", where=where, next_step="Store it as SecretString."
+        ) from error
+    except BotoCoreError as error:
+        raise TransientError(
+            f"Secrets Manager does not answer ({type(error).__name__}).",
+            where=f"{where}, endpoint {endpoint}",
+            next_step="Check the network and FIRN_AWS_ENDPOINT_URL; for the local stack see `firn status`.",
+        ) from error
+
+
+def _refused(error: ClientError, where: str) -> Exception:
+    code = str(error.response.get("Error", {}).get("Code", ""))
+    if code == "ResourceNotFoundException":
+        return ConfigError(
+            "The secret does not exist.",
+            where=where,
+            next_step="Create it, or name another with FIRN_KAFKA_SECRET_ID, FIRN_REGISTRY_SECRET_ID or "
+            "FIRN_SNOWFLAKE_SECRET_ID.",
+        )
+    if code == "AccessDeniedException":
+        return PrivilegeError(
+            "AWS refuses to read the secret.", where=where, next_step="Allow secretsmanager:GetSecretValue on it."
+        )
+    if code in _DENIED:
+        return AuthenticationError(f"AWS refuses the credentials ({code}).", where=where, next_step="Renew them.")
+    return TransientError(f"Secrets Manager answered {code}.", where=where, next_step="Try again later.")
+
+
+def _client(settings: Settings) -> Any:
+    def unwrap(value: SecretStr | None) -> str | None:
+        return value.get_secret_value() if value else None
+
+    return boto3.session.Session().client(
+        "secretsmanager",
+        region_name=settings.aws_region,
+        endpoint_url=settings.aws_endpoint_url,
+        aws_access_key_id=unwrap(settings.aws_access_key_id),
+        aws_secret_access_key=unwrap(settings.aws_secret_access_key),
+        config=Config(connect_timeout=5, read_timeout=10, retries={"max_attempts": 1}),
+    )

@@ -1,0 +1,78 @@
+"""Typed settings: where the outside world is. Not for what a sink does (that is its connector configuration).
+
+Read from, first wins: environment variables `FIRN_*`, a `.env` file in the working directory, and `stack.env` in
+FIRN_HOME, which the embedded stack writes while it is up. Credentials are not settings: they come from Secrets Manager.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
+
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+Compatibility = Literal[
+    "NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE"
+]
+
+
+class Settings(BaseSettings):
+    """Endpoints and defaults of one environment. Every field is the environment variable FIRN_<NAME>."""
+
+    model_config = SettingsConfigDict(env_prefix="FIRN_", extra="ignore", frozen=True)
+
+    home: Path = Field(PROJECT_ROOT / ".local", description="Where state of this checkout lives (checkpoints, logs).")
+
+    aws_region: str = Field("eu-west-2", description="Region of Secrets Manager.")
+    aws_endpoint_url: str | None = Field(None, description="Secrets Manager endpoint; unset means AWS itself.")
+    aws_access_key_id: SecretStr | None = Field(None, description="Unset means the usual AWS credential chain.")
+    aws_secret_access_key: SecretStr | None = Field(None, description="Unset means the usual AWS credential chain.")
+
+    kafka_secret_id: str = Field(
+        "confluent/kafka-cluster", description="Secret {bootstrap_servers, api_key, api_secret}."
+    )
+    registry_secret_id: str = Field("confluent/schema-registry", description="Secret {url, api_key, api_secret}.")
+    snowflake_secret_id: str = Field(
+        "snowflake/svc-kafka-connector", description="Secret {account, user, role, private_key, ...}."
+    )
+
+    kafka_security_protocol: SecurityProtocol = Field("SASL_SSL", description="How clients speak to the brokers.")
+    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        "PLAIN", description="SASL mechanism for api_key and api_secret."
+    )
+    kafka_ssl_ca_location: Path | None = Field(None, description="PEM of the CA; unset means the system's.")
+
+    topic: str = Field("order-events", description="Topic of the sample orders.")
+    topic_partitions: int = Field(3, ge=1, description="Partitions of a topic that is made.")
+    topic_replication_factor: int = Field(-1, description="Replicas of a topic that is made; -1: the broker's default.")
+    topic_retention_ms: int = Field(604_800_000, description="retention.ms of a topic that is made.")
+    topic_cleanup_policy: Literal["delete", "compact", "compact,delete"] = Field(
+        "delete", description="cleanup.policy of a topic that is made."
+    )
+    registry_compatibility: Compatibility = Field("BACKWARD", description="Compatibility mode of a subject.")
+
+    snowflake_url: str | None = Field(None, description="Overrides the host that `account` implies.")
+    snowflake_database: str = Field("STREAMING", description="Database of the tables.")
+    snowflake_schema: str = Field("PUBLIC", description="Schema of the tables.")
+    snowflake_warehouse: str = Field("INGEST_WH", description="Warehouse for COPY and queries.")
+
+    prefect_api_url: str | None = Field(None, description="Prefect API; unset means Prefect's own configuration.")
+
+    spark_master: str = Field("local[*]", description="Spark master of the sink.")
+    spark_jars_dir: Path = Field(PROJECT_ROOT / ".local/jvm/spark", description="Jars of Spark's Kafka source.")
+    spark_driver_memory: str = Field("1g", description="Heap of the Spark driver.")
+
+    retry_deadline_seconds: float = Field(60.0, gt=0, description="How long transient faults are retried in all.")
+
+
+@lru_cache
+def load_settings() -> Settings:
+    """The settings of this process. Raises pydantic's ValidationError, which names variable and value."""
+    home = Path(os.environ.get("FIRN_HOME", PROJECT_ROOT / ".local"))
+    return Settings(_env_file=(home / "stack.env", ".env"))  # type: ignore[call-arg]

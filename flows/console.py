@@ -1,0 +1,45 @@
+"""How commands speak: results on stdout (a table, or JSON lines with --json), everything else on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+
+stdout = Console(soft_wrap=True)
+stderr = Console(stderr=True)
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print rows as JSON lines instead of a table.")]
+
+
+def say(message: str) -> None:
+    """Print progress or a remark for a person, on stderr."""
+    stderr.print(message, highlight=False)
+
+
+def print_rows(
+    rows: Iterable[Mapping[str, Any]], *, columns: Sequence[str], title: str = "", as_json: bool = False
+) -> None:
+    """Print rows (column name -> value) as one table, or as JSON lines; an empty result still shows its columns."""
+    if as_json:
+        for row in rows:
+            sys.stdout.buffer.write(orjson.dumps(dict(row), default=str, option=orjson.OPT_APPEND_NEWLINE))
+        sys.stdout.buffer.flush()
+        return
+    table = Table(*columns, title=title or None, title_justify="left")
+    for row in rows:
+        table.add_row(*(_cell(row.get(column)) for column in columns))
+    # A table is wider than a pipe's default 80 columns: never cut values that somebody reads from a file.
+    width = None if stdout.is_terminal else 10_000
+    stdout.print(table, width=width, crop=False, no_wrap=not stdout.is_terminal)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else str(value)
