@@ -1,0 +1,83 @@
+"""Private keys for Snowflake's key-pair login, in whatever text form a secret holds them.
+
+Accepted: PKCS#8 and PKCS#1, encrypted or not; PEM with its headers, the bare base64 body, or PEM whose line breaks
+became the two characters backslash and n. Source: Snowflake's key-pair authentication guide (RSA, 2048 bits or more).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from pydantic import SecretStr
+
+from firn.errors import ConfigError
+
+MINIMUM_BITS = 2048
+_NEXT = (
+    "Store a PKCS#8 PEM key: openssl genrsa 2048 | openssl pkcs8 -topk8 -nocrypt -inform PEM; "
+    "see Snowflake's key-pair authentication guide."
+)
+
+
+def private_key_der(text: SecretStr, passphrase: SecretStr | None = None) -> bytes:
+    """The key as unencrypted PKCS#8 DER, which is what the Snowflake driver takes.
+
+    Raises ConfigError when the text is no RSA private key, the passphrase is missing or wrong, or the key is short.
+    """
+    key = _load(_normalise(text.get_secret_value()), passphrase)
+    if not isinstance(key, RSAPrivateKey):
+        raise ConfigError("The private key is not an RSA key.", where="private_key", next_step=_NEXT)
+    if key.key_size < MINIMUM_BITS:
+        raise ConfigError(
+            f"The RSA private key has {key.key_size} bits; Snowflake takes {MINIMUM_BITS} or more.",
+            where="private_key",
+            next_step=_NEXT,
+        )
+    return key.private_bytes(
+        serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _normalise(text: str) -> bytes:
+    """PEM bytes with real line breaks, or DER bytes where the text had no headers."""
+    text = text.strip().replace("\\r", "").replace("\\n", "\n")
+    framed = re.fullmatch(r"-----BEGIN ([A-Z ]+)-----(.*)-----END \1-----", text, re.DOTALL)
+    if framed:
+        label, body = framed.groups()
+        if "Proc-Type" in body:  # the old encrypted PKCS#1 form has header lines that must stay lines
+            return text.encode()
+        lines = re.findall(r".{1,64}", re.sub(r"\s+", "", body))
+        return "\n".join([f"-----BEGIN {label}-----", *lines, f"-----END {label}-----", ""]).encode()
+    try:
+        return base64.b64decode(re.sub(r"\s+", "", text), validate=True)
+    except (binascii.Error, ValueError):
+        raise ConfigError("The private key is neither PEM nor base64.", where="private_key", next_step=_NEXT) from None
+
+
+def _load(data: bytes, passphrase: SecretStr | None) -> object:
+    password = passphrase.get_secret_value().encode() if passphrase and passphrase.get_secret_value() else None
+    is_pem = data.startswith(b"-----")
+    encrypted = not is_pem or b"ENCRYPTED" in data
+    load = serialization.load_pem_private_key if is_pem else serialization.load_der_private_key
+    try:
+        return load(data, password if encrypted else None)
+    except TypeError:
+        # An unencrypted bare key beside a passphrase is fine; an encrypted key without one is not.
+        if password is not None:
+            return load(data, None)
+        raise ConfigError(
+            "The private key is encrypted and there is no passphrase.",
+            where="private_key",
+            next_step="Add private_key_passphrase to the secret.",
+        ) from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise ConfigError(
+            "The private key cannot be read: damaged, or the passphrase does not fit.",
+            where="private_key",
+            next_step=_NEXT,
+        ) from None

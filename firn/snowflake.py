@@ -1,0 +1,204 @@
+"""The one way into Snowflake: who logs in where, and what its errors mean. Holds no SQL of its own.
+
+Errors by number are Snowflake's own (https://docs.snowflake.com/en/user-guide/key-pair-auth-troubleshooting and the
+driver's errorcode module).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import snowflake.connector
+from pydantic import SecretStr
+from snowflake.connector import SnowflakeConnection
+from snowflake.connector import errors as driver
+
+from firn.errors import AuthenticationError, ConfigError, FirnError, PrivilegeError, TerminalError, TransientError
+from firn.keys import private_key_der
+from firn.secrets import SnowflakeSecret
+from firn.settings import Settings
+
+# The driver reports every retry and login on its own; what a user needs to know arrives as an error.
+logging.getLogger("snowflake.connector").setLevel(logging.CRITICAL)
+
+LOCK_TIMEOUT_SECONDS = 60
+LOGIN_TIMEOUT_SECONDS = 15
+NETWORK_TIMEOUT_SECONDS = 60
+
+
+class LockConflictError(TransientError):
+    """Another transaction holds the lock, or changed the same rows; roll back and start over."""
+
+
+class MissingObjectError(TerminalError):
+    """A table, stage or schema does not exist, or this role may not see it: Snowflake does not tell which."""
+
+
+@dataclass(frozen=True)
+class SnowflakeLogin:
+    """Everything a session needs. The key stays masked until the driver gets it."""
+
+    account: str
+    user: str
+    role: str
+    warehouse: str
+    database: str
+    schema: str
+    host: str
+    port: int
+    protocol: Literal["http", "https"]
+    private_key: SecretStr
+    private_key_passphrase: SecretStr | None = None
+
+    @property
+    def address(self) -> str:
+        """Where this logs in, for messages."""
+        return f"user {self.user} with role {self.role} at {self.protocol}://{self.host}:{self.port}"
+
+
+def login_from(settings: Settings, secret: SnowflakeSecret) -> SnowflakeLogin:
+    """The login that settings and secret describe. Raises ConfigError for a malformed url."""
+    protocol, host, port = parse_url(settings.snowflake_url or secret.url, secret.account)
+    return SnowflakeLogin(
+        account=secret.account,
+        user=secret.user,
+        role=secret.role,
+        warehouse=secret.warehouse or settings.snowflake_warehouse,
+        database=settings.snowflake_database,
+        schema=settings.snowflake_schema,
+        host=host,
+        port=port,
+        protocol=protocol,
+        private_key=secret.private_key,
+        private_key_passphrase=secret.private_key_passphrase,
+    )
+
+
+def with_url(login: SnowflakeLogin, url: str) -> SnowflakeLogin:
+    """The same login at another address (a connector's `snowflake.url.name`)."""
+    protocol, host, port = parse_url(url, login.account)
+    return replace(login, protocol=protocol, host=host, port=port)
+
+
+def parse_url(url: str | None, account: str) -> tuple[Literal["http", "https"], str, int]:
+    """(protocol, host, port) of an account URL; the scheme and port may be left out, as the connector allows."""
+    if not url:
+        return "https", f"{account}.snowflakecomputing.com", 443
+    try:
+        parts = urlsplit(url if "://" in url else f"https://{url}")
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
+        raise ConfigError(
+            f"The Snowflake URL {url!r} is not valid.",
+            where="snowflake.url.name, FIRN_SNOWFLAKE_URL or `url` in the Snowflake secret",
+            next_step="Write it as <account>.<region>.snowflakecomputing.com, with an optional :port.",
+        )
+    protocol: Literal["http", "https"] = "http" if parts.scheme == "http" else "https"
+    return protocol, parts.hostname, port or (80 if protocol == "http" else 443)
+
+
+def open_connection(login: SnowflakeLogin, *, query_tag: str = "firn") -> SnowflakeConnection:
+    """A session in UTC with autocommit on and a bounded wait for locks. The caller closes it."""
+    key = private_key_der(login.private_key, login.private_key_passphrase)
+    with translated(login):
+        return snowflake.connector.connect(
+            account=login.account,
+            user=login.user,
+            private_key=key,
+            role=login.role,
+            warehouse=login.warehouse,
+            database=login.database,
+            schema=login.schema,
+            host=login.host,
+            port=login.port,
+            protocol=login.protocol,
+            login_timeout=LOGIN_TIMEOUT_SECONDS,
+            network_timeout=NETWORK_TIMEOUT_SECONDS,
+            application="firn",
+            autocommit=True,
+            paramstyle="qmark",
+            session_parameters={
+                "TIMEZONE": "UTC",
+                "QUERY_TAG": query_tag,
+                "LOCK_TIMEOUT": LOCK_TIMEOUT_SECONDS,
+                "CLIENT_TELEMETRY_ENABLED": False,
+            },
+        )
+
+
+@contextmanager
+def connect(login: SnowflakeLogin, *, query_tag: str = "firn") -> Iterator[SnowflakeConnection]:
+    """A session for the length of a block."""
+    connection = open_connection(login, query_tag=query_tag)
+    try:
+        yield connection
+    finally:
+        try:
+            connection.close()
+        except driver.Error:  # the work is done; a lost goodbye changes nothing
+            logging.getLogger(__name__).debug("closing the Snowflake session failed")
+
+
+def query(connection: SnowflakeConnection, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
+    """Run one statement and return its rows as dictionaries by column name. Errors are Firn's own."""
+    with translated(None, sql), connection.cursor(snowflake.connector.DictCursor) as cursor:
+        cursor.execute(sql, tuple(params) or None)
+        return [dict(row) for row in cursor.fetchall()]
+
+
+def execute(connection: SnowflakeConnection, sql: str, params: Sequence[Any] = ()) -> int:
+    """Run one statement and return how many rows it changed."""
+    with translated(None, sql), connection.cursor() as cursor:
+        cursor.execute(sql, tuple(params) or None)
+        return int(cursor.rowcount or 0)
+
+
+@contextmanager
+def translated(login: SnowflakeLogin | None, sql: str = "") -> Iterator[None]:
+    """Turn the driver's errors into Firn's two roots."""
+    try:
+        yield
+    except driver.Error as error:
+        raise _translate(error, login, sql) from error
+
+
+_AUTHENTICATION = {390100, 390101, 390144, 390189, 390190, 390191, 390192, 390195, 390201, 251005, 251008}
+_NOT_FOUND = {2003, 2043, 2004}
+_LOCKED = {625, 604, 606, 603}
+
+
+def _translate(error: driver.Error, login: SnowflakeLogin | None, sql: str) -> FirnError:
+    number, text = error.errno or 0, str(error.msg or error).strip()
+    where = f"Snowflake, {login.address}" if login else f"Snowflake, statement: {' '.join(sql.split())[:200]}"
+    if number in _AUTHENTICATION:
+        return AuthenticationError(
+            f"Snowflake refused the login: {text}",
+            where=where,
+            next_step="Check account, user, role and private_key in the Snowflake secret; DESC USER shows the "
+            "fingerprint of the public key that Snowflake holds.",
+        )
+    if number == 3001:
+        return PrivilegeError(
+            f"Insufficient privileges: {text}",
+            where=where,
+            next_step="SHOW GRANTS TO ROLE <the sink's role> and grant what is missing.",
+        )
+    if number in _NOT_FOUND:
+        return MissingObjectError(text, where=where, next_step="Create the object, or grant the role access to it.")
+    if number in _LOCKED:
+        return LockConflictError(text, where=where, next_step="Another transaction was in the way; it is tried again.")
+    if login is not None or isinstance(error, driver.OperationalError | driver.InterfaceError):
+        return TransientError(
+            f"Snowflake does not answer: {text}",
+            where=where,
+            next_step="Check the host name (snowflake.url.name, FIRN_SNOWFLAKE_URL, the secret's url) and the network; "
+            "for the local stack see `firn status`.",
+        )
+    return TerminalError(text, where=where, next_step="Correct the statement or the object it names.")
