@@ -169,7 +169,8 @@ def translated(login: SnowflakeLogin | None, sql: str = "") -> Iterator[None]:
         raise _translate(error, login, sql) from error
 
 
-_AUTHENTICATION = {390100, 390101, 390144, 390189, 390190, 390191, 390192, 390195, 390201, 251005, 251008}
+# 3901xx and 3902xx are the server's refusals of a login (390144: the JWT is invalid); 2510xx the driver's own.
+_AUTHENTICATION = {*range(390100, 390300), 251005, 251008} - {390112, 390114}
 _NOT_FOUND = {2003, 2043, 2004}
 _LOCKED = {625, 604, 606, 603}
 
