@@ -265,6 +265,6 @@ def _from_properties(text: str) -> Mapping[str, str]:
     config: dict[str, str] = {}
     for line in filter(None, (line.strip() for line in joined.splitlines())):
         if line[0] not in "#!":
-            key, _, value = (re.split(r"\s*([=:])\s*", line, maxsplit=1) + ["", ""])[:3]
+            key, _, value = ([*re.split(r"\s*([=:])\s*", line, maxsplit=1), "", ""])[:3]
             config[key] = value
     return config

@@ -28,7 +28,7 @@ logging.getLogger("snowflake.connector").setLevel(logging.CRITICAL)
 
 LOCK_TIMEOUT_SECONDS = 60
 LOGIN_TIMEOUT_SECONDS = 15
-NETWORK_TIMEOUT_SECONDS = 60
+NETWORK_TIMEOUT_SECONDS = 300
 
 
 class LockConflictError(TransientError):

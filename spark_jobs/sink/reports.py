@@ -1,0 +1,79 @@
+"""What a task tells the driver: one small row for each file, and what went wrong. Records never come back.
+
+A task does not raise: Spark would turn the error into text and lose its kind. It reports a `Failed` instead.
+"""
+
+from __future__ import annotations
+
+import pickle
+from base64 import b64decode, b64encode
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import orjson
+
+from firn.errors import FirnError
+from spark_jobs.sink.ledger import TopicPartition
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A file that the stage acknowledged. Offsets are inclusive, `size` is in bytes."""
+
+    topic: str
+    partition: int
+    table: str
+    path: str
+    first: int
+    last: int
+    rows: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The first record of a partition that cannot be converted."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    detail: str
+
+    @property
+    def where(self) -> TopicPartition:
+        """The partition that stopped."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True)
+class Failed:
+    """An error that ended the task; pickled by Firn itself, so it is safe to load."""
+
+    error: str
+
+    @classmethod
+    def of(cls, error: FirnError) -> Failed:
+        """Wrap an error for the way to the driver."""
+        return cls(b64encode(pickle.dumps(error)).decode())
+
+    def unwrap(self) -> FirnError:
+        """The error as it was raised in the task."""
+        error = pickle.loads(b64decode(self.error))  # noqa: S301 - written by our own task in this very batch
+        return error if isinstance(error, FirnError) else FirnError(repr(error))
+
+
+Report = Staged | Stopped | Failed
+_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Staged, Stopped, Failed)}
+
+
+def dump(report: Report) -> str:
+    """One report as JSON text."""
+    return orjson.dumps([type(report).__name__, asdict(report)]).decode()
+
+
+def load(text: str) -> Report:
+    """The report that `dump` wrote."""
+    kind, fields = orjson.loads(text)
+    report: Report = _KINDS[kind](**fields)
+    return report

@@ -1,0 +1,106 @@
+"""The internal stage: how files are named, written, uploaded and removed.
+
+A file name carries everything that recovery needs: `<sink>/<table>/<topic>/<partition>/<first>-<last>-<epoch>-
+<attempt>-<random>.parquet`. Statements: PUT, LIST, REMOVE, CREATE STAGE
+(https://docs.snowflake.com/en/sql-reference/sql/put, .../remove, .../create-stage).
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from snowflake.connector import SnowflakeConnection
+
+from firn.errors import TransientError
+from firn.snowflake import execute, query
+from spark_jobs.sink.identifiers import Namespace
+
+STAGE = "FIRN_STAGE"
+COLUMNS = ("RECORD_METADATA", "RECORD_CONTENT")
+SCHEMA = pa.schema([(name, pa.string()) for name in COLUMNS])
+
+_CREATE = "CREATE STAGE IF NOT EXISTS {stage} COMMENT = 'Files on their way into tables; made by Firn'"
+_PUT = "PUT 'file://{local}' '@{stage}/{folder}' AUTO_COMPRESS = FALSE SOURCE_COMPRESSION = NONE OVERWRITE = FALSE"
+_LIST = "LIST '@{stage}/{folder}'"
+_REMOVE = "REMOVE '@{stage}/{folder}' PATTERN = '{pattern}'"
+_EPOCH = re.compile(r"-(\d+)-\d+-[0-9a-f]{16}\.parquet$")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The stage of one schema, as used by one sink in one epoch."""
+
+    namespace: Namespace
+    sink: str
+    epoch: int
+
+    @property
+    def name(self) -> str:
+        """The full name, ready for a statement."""
+        return self.namespace.qualified(STAGE)
+
+    def ensure(self, connection: SnowflakeConnection) -> None:
+        """Make the stage unless it is there."""
+        execute(connection, _CREATE.format(stage=self.name))
+
+    def folder(self, table: str, topic: str, partition: int) -> str:
+        """Where the files of a partition go, with a slash at its end."""
+        return f"{self.sink}/{table}/{topic}/{partition}/"
+
+    def file_name(self, first: int, last: int, attempt: int) -> str:
+        """A name nobody else writes: offsets inclusive, this epoch, Spark's attempt, 64 random bits."""
+        return f"{first}-{last}-{self.epoch}-{attempt}-{secrets.token_hex(8)}.parquet"
+
+    def put(self, connection: SnowflakeConnection, file: Path, folder: str) -> None:
+        """Upload one file. Raises TransientError unless Snowflake says that it was uploaded just now."""
+        statement = _PUT.format(local=file.as_posix(), stage=self.name, folder=folder)
+        answers = query(connection, statement)
+        statuses = [str(answer.get("status")) for answer in answers]
+        if statuses != ["UPLOADED"]:
+            raise TransientError(
+                f"PUT of {file.name} answered {', '.join(statuses) or 'nothing'} instead of UPLOADED.",
+                where=f"stage @{self.name}/{folder}",
+                next_step="Check the rights of the role on the stage, and its storage.",
+            )
+
+    def remove_own(self, connection: SnowflakeConnection) -> None:
+        """Remove the files of this epoch: called after a commit, when none of them is on its way."""
+        self._remove(connection, self.epoch)
+
+    def remove_older(self, connection: SnowflakeConnection) -> None:
+        """Remove what earlier epochs of this sink left behind; they can no longer commit."""
+        listed = query(connection, _LIST.format(stage=self.name, folder=f"{self.sink}/"))
+        epochs = {int(found[1]) for row in listed if (found := _EPOCH.search(str(row["name"])))}
+        for epoch in sorted(epochs):
+            if epoch < self.epoch:
+                self._remove(connection, epoch)
+
+    def _remove(self, connection: SnowflakeConnection, epoch: int) -> None:
+        pattern = rf".*-{epoch}-[0-9]+-[0-9a-f]+[.]parquet"
+        query(connection, _REMOVE.format(stage=self.name, folder=f"{self.sink}/", pattern=pattern))
+
+
+class ParquetFile:
+    """A local file that grows batch by batch. Plain encoding and Snappy: it is read once and thrown away."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows = 0
+        self._writer = pq.ParquetWriter(
+            path, SCHEMA, compression="snappy", use_dictionary=False, write_statistics=False
+        )
+
+    def write(self, metadata: pa.Array, content: pa.Array) -> None:
+        """Append rows: JSON text of RECORD_METADATA and RECORD_CONTENT, of equal length."""
+        self._writer.write_batch(pa.record_batch([metadata, content], schema=SCHEMA))
+        self.rows += len(metadata)
+
+    def close(self) -> int:
+        """Finish the file; returns its size in bytes."""
+        self._writer.close()
+        return self.path.stat().st_size
