@@ -1,0 +1,93 @@
+"""What a parsed statement is to the transaction layer: its kind and the tables it touches. Not for running it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from fakesnow.expr import normalise_ident
+from sqlglot import Expr, exp
+
+
+class Kind(Enum):
+    """How a statement meets the open transaction."""
+
+    BEGIN = auto()
+    COMMIT = auto()
+    ROLLBACK = auto()
+    QUERY = auto()
+    APPEND = auto()  # INSERT, COPY: changes rows, takes no lock
+    CHANGE = auto()  # UPDATE, DELETE, MERGE, TRUNCATE: changes rows under the table's lock
+    DDL = auto()  # commits what is open, then runs and commits by itself
+    SESSION = auto()  # USE, SET, SHOW, DESCRIBE, PUT, ...: does not touch the transaction
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement: its text, its syntax tree, and for the session's database and schema the tables it names."""
+
+    sql: str
+    expression: Expr
+    database: str | None
+    schema: str | None
+
+    @property
+    def kind(self) -> Kind:
+        """How it meets the open transaction."""
+        if isinstance(self.expression, exp.Insert) and self.expression.args.get("overwrite"):
+            return Kind.CHANGE
+        if isinstance(self.expression, exp.Alter) and self.expression.args.get("kind") == "SESSION":
+            return Kind.SESSION
+        return _KINDS.get(type(self.expression), Kind.SESSION)
+
+    def targets(self) -> frozenset[str]:
+        """Full names of the tables a DML or DDL statement changes."""
+        args = self.expression.args
+        this = args.get("this")
+        named = [this.this if isinstance(this, exp.Schema) else this, *(args.get("tables") or [])]
+        if isinstance(self.expression, exp.TruncateTable):
+            named = self.expression.expressions
+        return frozenset(self.full_name(t) for t in named if isinstance(t, exp.Table))
+
+    def full_name(self, table: exp.Table) -> str:
+        """DATABASE.SCHEMA.TABLE, upper case where not quoted."""
+        parts = (
+            _ident(table.args.get("catalog")) or self.database or "",
+            _ident(table.args.get("db")) or self.schema or "",
+            _ident(table.this) or table.name,
+        )
+        return ".".join(parts)
+
+    def tables(self) -> frozenset[str]:
+        """Full names of every table or view it names (names of CTEs among them do no harm)."""
+        return frozenset(
+            self.full_name(t) for t in self.expression.find_all(exp.Table) if isinstance(t.this, exp.Identifier)
+        )
+
+
+def _ident(node: object) -> str:
+    if not isinstance(node, exp.Identifier):
+        return ""
+    return node.name if node.quoted else normalise_ident(node.name)
+
+
+_KINDS: dict[type[Expr], Kind] = {
+    exp.Transaction: Kind.BEGIN,
+    exp.Commit: Kind.COMMIT,
+    exp.Rollback: Kind.ROLLBACK,
+    exp.Select: Kind.QUERY,
+    exp.Union: Kind.QUERY,
+    exp.Except: Kind.QUERY,
+    exp.Intersect: Kind.QUERY,
+    exp.Subquery: Kind.QUERY,
+    exp.Insert: Kind.APPEND,
+    exp.Copy: Kind.APPEND,
+    exp.Update: Kind.CHANGE,
+    exp.Delete: Kind.CHANGE,
+    exp.Merge: Kind.CHANGE,
+    exp.TruncateTable: Kind.CHANGE,
+    exp.Create: Kind.DDL,
+    exp.Drop: Kind.DDL,
+    exp.Alter: Kind.DDL,
+    exp.Comment: Kind.DDL,
+}
