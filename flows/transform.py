@@ -1,0 +1,43 @@
+"""The transform flow: dbt over what the sinks landed, its results as an artifact. Not for what dbt does (dbt/)."""
+
+from __future__ import annotations
+
+from prefect import flow, get_run_logger
+from prefect.artifacts import create_table_artifact
+
+from firn.secrets import SnowflakeSecret, read_secret
+from firn.settings import load_settings
+from firn.snowflake import login_from
+from firn.transform import run_dbt
+from firn.transform_results import TransformError, TransformInterruptedError, TransformResult
+
+ARTIFACT_KEY = "transform"
+
+
+@flow(name="transform", validate_parameters=True)
+def transform(select: str | None = None, full_refresh: bool = False) -> TransformResult:
+    """Build the dbt models and run their tests.
+
+    Args:
+        select: dbt's node selection, for example `fct_order_events+`; empty means everything.
+        full_refresh: build incremental models anew from all landed rows.
+    """
+    settings = load_settings()
+    login = login_from(settings, read_secret(settings, settings.snowflake_secret_id, SnowflakeSecret))
+    get_run_logger().info("dbt build in %s.%s, %s", login.database, login.schema, login.address)
+    try:
+        result = run_dbt(settings, login, select=select, full_refresh=full_refresh)
+    except (TransformError, TransformInterruptedError) as error:
+        if error.result:
+            _publish(error.result)
+        raise
+    _publish(result)
+    return result
+
+
+def _publish(result: TransformResult) -> None:
+    create_table_artifact(
+        key=ARTIFACT_KEY,
+        table=result.rows(),
+        description=f"dbt: {', '.join(f'{count} {status}' for status, count in result.counts.items())}",
+    )
