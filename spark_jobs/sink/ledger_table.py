@@ -8,6 +8,7 @@ serialises claims: every claim updates it first, and Snowflake makes the second 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from snowflake.connector import SnowflakeConnection
@@ -42,7 +43,7 @@ INSERT INTO {table} (SINK, TOPIC, PARTITION, NEXT_OFFSET, EPOCH, TOPIC_ID, ROW_E
 SELECT ?, COLUMN1, COLUMN2, COLUMN3, COLUMN4, COLUMN5, 0, '', CURRENT_TIMESTAMP()::TIMESTAMP_NTZ FROM VALUES {values}
 """
 _RAISE_EPOCH = """
-UPDATE {table} SET EPOCH = ?, UPDATED_AT = CURRENT_TIMESTAMP()::TIMESTAMP_NTZ
+UPDATE {table} SET EPOCH = ?, TOPIC_ID = ?, UPDATED_AT = CURRENT_TIMESTAMP()::TIMESTAMP_NTZ
 WHERE SINK = ? AND TOPIC = '' AND PARTITION = -1 AND EPOCH = ?
 """
 _HOLD = """
@@ -58,12 +59,24 @@ WHERE {table}.SINK = ? AND {table}.TOPIC = MOVED.TOPIC AND {table}.PARTITION = M
 """
 
 
-class LedgerTable:
-    """FIRN_OFFSETS of one schema, as seen by one sink."""
+@dataclass(frozen=True)
+class _Owner:
+    epoch: int
+    run_id: str
 
-    def __init__(self, namespace: Namespace, sink: str) -> None:
+
+class LedgerTable:
+    """FIRN_OFFSETS of one schema, as seen by one run of one sink.
+
+    The owner row's TOPIC_ID holds `run_id`: a run that claims again after a fault must still be the owner, or the
+    older of two runs would take the sink back from the newer one.
+    """
+
+    def __init__(self, namespace: Namespace, sink: str, run_id: str = "") -> None:
         self._table = namespace.qualified(TABLE)
         self._sink = sink
+        self._run_id = run_id
+        self._claimed = False
 
     def ensure(self, connection: SnowflakeConnection) -> None:
         """Make the table with its lock row, both in one statement, unless it is there."""
@@ -77,7 +90,8 @@ class LedgerTable:
     ) -> Ledger:
         """Become the one writer of this sink: every run before this one is fenced once this returns.
 
-        Raises LostPositionError where Kafka cannot continue; the ledger is then unchanged.
+        Raises LostPositionError where Kafka cannot continue and FencedError where this run claimed before and
+        another one has claimed since; the ledger is then unchanged.
         """
         with transaction(connection):
             if execute(connection, _LOCK.format(table=self._table)) != 1:
@@ -87,9 +101,12 @@ class LedgerTable:
                     next_step="Somebody changed the ledger by hand: it must hold exactly one row with SINK = ''.",
                 )
             owner, rows = self._read(connection)
+            if self._claimed and (owner is None or owner.run_id != self._run_id):
+                raise self._fenced()
             check_positions(self._sink, rows, partitions)
             added = missing_positions(rows, partitions, first_claim=owner is None, first_offset=first_offset)
-            epoch = (owner or 0) + 1
+            epoch = owner.epoch + 1 if owner else 1
+            self._claimed = True  # from here on COMMIT may have happened, whatever its answer
             self._take(connection, owner, epoch, added)
         positions = {**rows, **added}
         return Ledger(
@@ -108,11 +125,7 @@ class LedgerTable:
         """
         hold = _HOLD.format(table=self._table)
         if execute(connection, hold, (batch_id, self._sink, epoch)) != 1:
-            raise FencedError(
-                f"Sink {self._sink} was claimed by a newer run: this one (epoch {epoch}) has stopped for good.",
-                where=self._table,
-                next_step="Nothing is lost and nothing to do, unless two runs of one sink were not intended.",
-            )
+            raise self._fenced()
         if not moves:
             return
         values: list[Any] = [v for m in moves for v in (m.where.topic, m.where.partition, m.start, m.end)]
@@ -121,24 +134,36 @@ class LedgerTable:
         if moved != len(moves):
             raise ClaimAgainError(f"{moved} of {len(moves)} partitions stood where this batch began.")
 
+    def _fenced(self) -> FencedError:
+        return FencedError(
+            f"Sink {self._sink} was claimed by a newer run: this one has stopped for good.",
+            where=self._table,
+            next_step="Nothing is lost and nothing to do, unless two runs of one sink were not intended.",
+        )
+
     def _take(
-        self, connection: SnowflakeConnection, owner: int | None, epoch: int, added: Mapping[TopicPartition, Position]
+        self,
+        connection: SnowflakeConnection,
+        owner: _Owner | None,
+        epoch: int,
+        added: Mapping[TopicPartition, Position],
     ) -> None:
         rows: list[tuple[Any, ...]] = [(w.topic, w.partition, p.next_offset, 0, p.topic_id) for w, p in added.items()]
+        raised = (epoch, self._run_id, self._sink, owner.epoch if owner else 0)
         if owner is None:
-            rows.append(("", -1, 0, epoch, ""))
-        elif execute(connection, _RAISE_EPOCH.format(table=self._table), (epoch, self._sink, owner)) != 1:
+            rows.append(("", -1, 0, epoch, self._run_id))
+        elif execute(connection, _RAISE_EPOCH.format(table=self._table), raised) != 1:
             raise ClaimAgainError("The owner row changed during the claim.")
         if rows:
             statement = _INSERT.format(table=self._table, values=_placeholders(len(rows), 5))
             execute(connection, statement, (self._sink, *(value for row in rows for value in row)))
 
-    def _read(self, connection: SnowflakeConnection) -> tuple[int | None, dict[TopicPartition, Position]]:
-        owner: int | None = None
+    def _read(self, connection: SnowflakeConnection) -> tuple[_Owner | None, dict[TopicPartition, Position]]:
+        owner: _Owner | None = None
         rows: dict[TopicPartition, Position] = {}
         for row in query(connection, _READ.format(table=self._table), (self._sink,)):
             if row["TOPIC"] == "":
-                owner = int(row["EPOCH"])
+                owner = _Owner(int(row["EPOCH"]), row["TOPIC_ID"])
             else:
                 where = TopicPartition(row["TOPIC"], int(row["PARTITION"]))
                 rows[where] = Position(int(row["NEXT_OFFSET"]), row["TOPIC_ID"])

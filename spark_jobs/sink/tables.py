@@ -54,5 +54,5 @@ def _check_columns(table: str, columns: dict[str, dict[str, object]]) -> None:
         raise ConfigError(
             "The table cannot take the records:\n" + "\n".join(faults),
             where=table,
-            next_step="RECORD_METADATA and RECORD_CONTENT must be VARIANT, every other column nullable or with a default.",
+            next_step="RECORD_METADATA and RECORD_CONTENT must be VARIANT, all else nullable or with a default.",
         )

@@ -58,11 +58,13 @@ def _check(answers: Sequence[dict[str, object]], staged: dict[str, int], table: 
         for name, rows in staged.items()
         if _rows_of(name, loaded) != rows
     ]
-    if wrong or len(loaded) != len(staged):
+    if len(loaded) != len(staged):
+        wrong.append(f"{len(staged)} files staged, {len(loaded)} loaded")
+    if wrong:
         raise TerminalError(
-            f"COPY did not load what was staged: {'; '.join(wrong) or f'{len(loaded)} files instead of {len(staged)}'}.",
+            f"COPY did not load what was staged: {'; '.join(wrong)}.",
             where=f"table {table}",
-            next_step="Nothing was committed and the files are kept. Look at them with LIST, and at who else writes there.",
+            next_step="Nothing was committed and the files are kept: see LIST, and who else writes to the stage.",
         )
 
 

@@ -1,0 +1,73 @@
+"""A child process that never outlives its flow: own process group, TERM, a deadline, then KILL of the whole group.
+
+The child gets a pipe as standard input and ends when it closes, so it also ends when this process is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO
+
+TERM_SECONDS = 90.0
+
+
+def run_child(command: Sequence[str], env: Mapping[str, str], on_line: Callable[[str], None]) -> tuple[int, list[str]]:
+    """Run to the end; stderr goes to `on_line` line by line. Returns the exit code and the lines of stdout.
+
+    A negative exit code is the number of the signal that ended the child. Whatever interrupts the caller (a
+    cancelled flow, Ctrl-C) ends the child first.
+    """
+    with _started(command, env) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        reader = threading.Thread(target=_pump, args=(process.stderr, on_line), daemon=True)
+        reader.start()
+        lines = [line.rstrip("\n") for line in process.stdout]
+        code = process.wait()
+        reader.join()
+    return code, lines
+
+
+@contextmanager
+def _started(command: Sequence[str], env: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        list(command),
+        env=dict(env),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        _end(process)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End the whole group: children of a dead leader (Spark's JVM) are in it too."""
+    if process.poll() is None:
+        _signal_group(process.pid, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(TERM_SECONDS)
+    _signal_group(process.pid, signal.SIGKILL)
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe:
+            pipe.close()
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(pid, number)
+
+
+def _pump(stream: IO[str], on_line: Callable[[str], None]) -> None:
+    for line in stream:
+        on_line(line.rstrip("\n"))

@@ -1,0 +1,88 @@
+"""The sink flow: runs the Spark job of one sink as a child process and returns its report."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+from prefect import flow, get_run_logger
+from pydantic import BaseModel, Field
+
+from firn.child import run_child
+from firn.errors import BadRecordError, FencedError, FirnError, TerminalError, TransientError
+from firn.settings import load_settings
+
+DEFAULT_CONFIG = Path("connectors/order-events.json")
+_ERRORS: dict[int, type[FirnError]] = {
+    error.exit_code: error for error in (TerminalError, TransientError, FencedError, BadRecordError)
+}
+
+
+class PartitionProgress(BaseModel):
+    """How far one partition is, in offsets; `lag` is in records."""
+
+    topic: str
+    partition: int
+    table: str
+    next_offset: int
+    end_offset: int
+    lag: int
+
+
+class SinkReport(BaseModel):
+    """What one run of a sink committed, and where it stands."""
+
+    sink: str
+    epoch: int
+    batches: int
+    records: int
+    staged_bytes: int
+    files: int
+    seconds: float
+    tables: dict[str, str] = Field(description="Topic to table.")
+    partitions: list[PartitionProgress]
+
+
+@flow(name="sink", description="Kafka topics into Snowflake tables, exactly once, by one Spark job.")
+def sink(config: Path = DEFAULT_CONFIG, once: bool = True) -> SinkReport:
+    """Run a sink: all that is available (`once`), or until it is cancelled. Raises the job's own error."""
+    logger = get_run_logger()
+    command = [sys.executable, "-m", "spark_jobs.sink.job", str(config), "--supervised", *(["--once"] if once else [])]
+    code, lines = run_child(command, os.environ, lambda line: _log(logger, line))
+    answer = _answer(lines)
+    if code == 0 and "report" in answer:
+        return SinkReport.model_validate(answer["report"])
+    raise _error(code, answer)
+
+
+def _log(logger: Any, line: str) -> None:
+    """Pass a line of the job's log on; its own JSON carries level and event."""
+    try:
+        entry = orjson.loads(line)
+        logger.log({"warning": 30, "error": 40}.get(entry.get("level"), 20), entry["event"])
+    except (ValueError, KeyError, AttributeError):
+        logger.debug(line)
+
+
+def _answer(lines: list[str]) -> dict[str, Any]:
+    for line in reversed(lines):
+        if line.startswith("{"):
+            answer: dict[str, Any] = orjson.loads(line)
+            return answer
+    return {}
+
+
+def _error(code: int, answer: dict[str, Any]) -> FirnError:
+    error = answer.get("error")
+    if error:
+        return _ERRORS.get(code, FirnError)(error["what"], where=error["where"], next_step=error["next"])
+    logs = load_settings().home / "logs"
+    ended = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return TransientError(
+        f"The Spark job {ended}.",
+        where="spark_jobs.sink.job",
+        next_step=f"Run the sink again: it goes on from the ledger. Spark's own log is in {logs}.",
+    )

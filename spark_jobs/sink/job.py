@@ -1,0 +1,90 @@
+"""The sink's main program, for `python -m`, `spark-submit` and the sink flow.
+
+    python -m spark_jobs.sink.job connectors/order-events.json --once
+    spark-submit spark_jobs/sink/job.py connectors/order-events.json
+
+The last line on stdout is the run's report as JSON. Exit codes are those of `firn` (docs/commands.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import orjson
+
+from firn.connector_config import load_sink_config
+from firn.errors import FirnError
+from firn.logs import configure_logging
+from firn.settings import load_settings
+from spark_jobs.sink.context import resolve
+from spark_jobs.sink.run import SinkRun
+from spark_jobs.sink.session import spark_session
+
+log = logging.getLogger(__name__)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one sink; returns the exit code."""
+    parser = argparse.ArgumentParser(description="Kafka topics into Snowflake tables, exactly once.")
+    parser.add_argument("config", type=Path, help="connector configuration, JSON or .properties")
+    parser.add_argument("--once", action="store_true", help="take all that is available now, then end")
+    parser.add_argument("--supervised", action="store_true", help="end when standard input closes")
+    options = parser.parse_args(arguments)
+    configure_logging()
+    stop = _stop_on_signals(supervised=options.supervised)
+    try:
+        report = _run(options.config, once=options.once, stop=stop)
+    except FirnError as error:
+        log.debug("the sink ends", exc_info=True)
+        sys.stdout.write(orjson.dumps({"error": _fields(error)}).decode() + "\n")
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    sys.stdout.write(orjson.dumps({"report": report}).decode() + "\n")
+    return 0
+
+
+def _run(config_file: Path, *, once: bool, stop: threading.Event) -> dict[str, object]:
+    settings = load_settings()
+    context = resolve(load_sink_config(config_file), settings)
+    spark = spark_session(settings, context.config.name)
+    try:
+        return SinkRun(context, spark, once=once, stop=stop).run().as_dict()
+    finally:
+        spark.stop()
+
+
+def _fields(error: FirnError) -> dict[str, object]:
+    return {
+        "kind": type(error).__name__,
+        "what": error.what,
+        "where": error.where,
+        "next": error.next_step,
+        "exit_code": error.exit_code,
+    }
+
+
+def _stop_on_signals(*, supervised: bool) -> threading.Event:
+    """An event that SIGTERM, SIGINT or (under a supervisor) the end of standard input sets."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    if supervised:
+        threading.Thread(target=_watch_parent, args=(stop,), daemon=True).start()
+    return stop
+
+
+def _watch_parent(stop: threading.Event) -> None:
+    """A supervisor that dies, however it dies, closes the pipe: no sink outlives it."""
+    while os.read(0, 1024):
+        pass
+    stop.set()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

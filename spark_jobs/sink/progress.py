@@ -1,0 +1,62 @@
+"""How far a sink is: committed positions from the ledger against Kafka's end offsets. Not whether a process lives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from spark_jobs.sink.batch import Committed
+from spark_jobs.sink.ledger import KafkaPartition, TopicPartition
+
+
+@dataclass(frozen=True)
+class PartitionProgress:
+    """One partition: the next offset to commit, Kafka's end offset, and the records between them."""
+
+    topic: str
+    partition: int
+    table: str
+    next_offset: int
+    end_offset: int
+    lag: int
+
+
+@dataclass
+class RunReport:
+    """What one run did: totals of its commits and, at its end, the progress of each partition."""
+
+    sink: str
+    epoch: int = 0
+    batches: int = 0
+    records: int = 0
+    staged_bytes: int = 0
+    files: int = 0
+    seconds: float = 0.0
+    tables: dict[str, str] = field(default_factory=dict)
+    partitions: list[PartitionProgress] = field(default_factory=list)
+
+    def add(self, batch: Committed) -> None:
+        """Count one commit."""
+        self.batches += 1
+        self.records += batch.rows
+        self.staged_bytes += batch.size
+        self.files += batch.files
+
+    def measure(self, committed: Mapping[TopicPartition, int], kafka: Mapping[TopicPartition, KafkaPartition]) -> None:
+        """Take the positions of the ledger and of Kafka at the end of the run."""
+        self.partitions = [
+            PartitionProgress(
+                where.topic,
+                where.partition,
+                self.tables.get(where.topic, ""),
+                committed.get(where, seen.earliest),
+                seen.latest,
+                max(0, seen.latest - committed.get(where, seen.earliest)),
+            )
+            for where, seen in sorted(kafka.items())
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)

@@ -1,0 +1,68 @@
+"""The Spark session of a sink. No credential is in here: session settings show up in command lines and in the UI."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from firn.errors import ConfigError
+from firn.settings import Settings
+
+_LOG_CONFIG = Path(__file__).with_name("log4j2.properties")
+
+
+def spark_session(settings: Settings, name: str) -> SparkSession:
+    """The running session (under spark-submit), or a new one. Raises ConfigError when Java or the jars are missing."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(f"firn-sink-{name}").master(settings.spark_master)
+    for key, value in _conf(settings, name).items():
+        builder = builder.config(key, value)
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:
+        raise ConfigError(
+            f"Spark does not start: {(str(error).splitlines() or [''])[0]}",
+            where=f"master {settings.spark_master}",
+            next_step="Java 17 or 21 must be installed (make setup installs it), or set JAVA_HOME; see --debug.",
+        ) from error
+    session.sparkContext.setLogLevel("WARN")
+    return session
+
+
+def _conf(settings: Settings, name: str) -> dict[str, str]:
+    logs = settings.home / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    java = (
+        "-XX:+UseParallelGC -Darrow.enable_unsafe_memory_access=true"
+        f" -Dlog4j2.configurationFile={_LOG_CONFIG.as_uri()} -Dfirn.log={logs / f'spark-{name}.log'}"
+    )
+    conf = {
+        "spark.jars": ",".join(map(str, _jars(settings))),
+        "spark.driver.memory": settings.spark_driver_memory,
+        "spark.driver.extraJavaOptions": java,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.speculation": "false",  # a second attempt beside the first would stage every record twice
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        "spark.sql.streaming.metricsEnabled": "false",
+        "spark.local.dir": str(settings.home / "spark"),
+    }
+    if settings.spark_master.startswith("local"):
+        conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return conf
+
+
+def _jars(settings: Settings) -> list[Path]:
+    jars = sorted(settings.spark_jars_dir.glob("*.jar"))
+    if not jars:
+        raise ConfigError(
+            "The jars of Spark's Kafka source are missing.",
+            where=f"FIRN_SPARK_JARS_DIR={settings.spark_jars_dir}",
+            next_step="Run `make setup`, which fetches them.",
+        )
+    return jars
