@@ -1,0 +1,236 @@
+"""Kafka clients and topic admin: one configuration for librdkafka, one for Java, and errors a person can act on.
+
+Not for producing or consuming records, and not for deciding what a topic should be: that is `firn.provision`.
+
+Errors come from `firn.kafka_faults`. Property names are librdkafka's
+(CONFIGURATION.md) and the Apache Kafka documentation's ("Consumer Configs", "Security").
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+from firn.errors import ConfigError, FirnError
+from firn.kafka_faults import ConnectionFaults
+from firn.secrets import KafkaSecret
+from firn.settings import Settings
+
+K = TypeVar("K")
+
+# Cut off from its broker, a client logs many lines a second; what matters in them arrives as an error.
+_CLIENT_LOG = logging.getLogger("firn.kafka.client")
+_CLIENT_LOG.setLevel(logging.CRITICAL)
+
+REQUEST_SECONDS = 10.0
+"""How long one admin request may take before it counts as a transient fault."""
+
+_JAAS_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+_UNKNOWN_TOPIC = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}
+
+
+@dataclass(frozen=True)
+class TopicInfo:
+    """A topic as the cluster describes it; `topic_id` is Kafka's uuid as its own tools print it."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    replication_factor: int
+
+
+def client_config(settings: Settings, secret: KafkaSecret) -> dict[str, str]:
+    """Configuration of any librdkafka client: plain strings, so it may travel to another process. Holds credentials."""
+    config = {
+        "bootstrap.servers": secret.bootstrap_servers,
+        "security.protocol": settings.kafka_security_protocol,
+        "client.id": "firn",
+    }
+    if settings.kafka_security_protocol.startswith("SASL"):
+        config["sasl.mechanisms"] = settings.kafka_sasl_mechanism
+        config["sasl.username"] = secret.api_key.get_secret_value()
+        config["sasl.password"] = secret.api_secret.get_secret_value()
+    if settings.kafka_ssl_ca_location and settings.kafka_security_protocol.endswith("SSL"):
+        config["ssl.ca.location"] = _ca_file(settings.kafka_ssl_ca_location)
+    return config
+
+
+def jvm_client_options(settings: Settings, secret: KafkaSecret) -> dict[str, str]:
+    """The same for Java clients (Spark's Kafka source): their property names, without a prefix. Holds credentials."""
+    options = {
+        "bootstrap.servers": secret.bootstrap_servers,
+        "security.protocol": settings.kafka_security_protocol,
+        "client.id": "firn",
+    }
+    if settings.kafka_security_protocol.startswith("SASL"):
+        options["sasl.mechanism"] = settings.kafka_sasl_mechanism
+        user, password = (_quoted(value.get_secret_value()) for value in (secret.api_key, secret.api_secret))
+        module = _JAAS_MODULES[settings.kafka_sasl_mechanism]
+        options["sasl.jaas.config"] = f"{module} required username={user} password={password};"
+    if settings.kafka_ssl_ca_location and settings.kafka_security_protocol.endswith("SSL"):
+        options["ssl.truststore.type"] = "PEM"
+        options["ssl.truststore.location"] = _ca_file(settings.kafka_ssl_ca_location)
+    return options
+
+
+def with_callbacks(config: Mapping[str, str], faults: ConnectionFaults) -> dict[str, Any]:
+    """A client configuration that reports to `faults` and a logger; by itself librdkafka fills stderr when cut off."""
+    return {**config, "error_cb": faults, "logger": _CLIENT_LOG}
+
+
+def _ca_file(path: Path) -> str:
+    if not path.is_file():
+        raise ConfigError(
+            "The CA file for Kafka does not exist.",
+            where=str(path),
+            next_step="Correct FIRN_KAFKA_SSL_CA_LOCATION, or unset it to use the system's certificates.",
+        )
+    return str(path)
+
+
+def _quoted(value: str) -> str:
+    """A JAAS string: the parser of Java's `Configuration` unescapes backslash and double quote."""
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+@dataclass(frozen=True)
+class KafkaAdmin:
+    """An admin client with what its callback heard. Made by `admin_client`; closes with the process."""
+
+    client: AdminClient
+    faults: ConnectionFaults
+
+    def wait(self, futures: Mapping[K, Future[Any]], doing: str) -> dict[K, Any]:
+        """Wait for all answers of one request: per key a result or Kafka's error.
+
+        Serves the callbacks meanwhile, so a refused login is raised at once (AuthenticationError, ConfigError).
+        """
+        deadline = time.monotonic() + REQUEST_SECONDS + 5
+        while not all(future.done() for future in futures.values()) and time.monotonic() < deadline:
+            self.client.poll(0.05)
+            if (cause := self.faults.terminal()) is not None:
+                raise cause
+        return {key: self._outcome(future, doing) for key, future in futures.items()}
+
+    def _outcome(self, future: Future[Any], doing: str) -> Any:
+        try:
+            answer = future.result(timeout=0.1)
+        except KafkaException as error:
+            return error.args[0]
+        except TimeoutError:
+            raise self.faults.explain(KafkaError(KafkaError._TIMED_OUT), doing) from None
+        self.faults.clear()
+        return answer
+
+
+def admin_client(settings: Settings, secret: KafkaSecret) -> KafkaAdmin:
+    """A client for topics and offsets. Connects on its first request; raises ConfigError for a setting it refuses."""
+    faults = ConnectionFaults(secret.bootstrap_servers)
+    try:
+        client = AdminClient(with_callbacks(client_config(settings, secret), faults))
+    except KafkaException as error:
+        raise ConfigError(
+            f"The Kafka client refuses its configuration: {error.args[0].str()}.",
+            where=f"brokers {secret.bootstrap_servers}",
+            next_step="Correct bootstrap_servers in the Kafka secret and the FIRN_KAFKA_* settings.",
+        ) from None
+    return KafkaAdmin(client, faults)
+
+
+def find_topics(admin: KafkaAdmin, names: Iterable[str]) -> dict[str, TopicInfo]:
+    """Those of `names` that exist, described. Raises Transient-, Authentication-, Privilege- or ConfigError."""
+    doing = "describe topics"
+    wanted = list(dict.fromkeys(names))
+    if not wanted:
+        return {}
+    futures = admin.client.describe_topics(TopicCollection(wanted), request_timeout=REQUEST_SECONDS)
+    found: dict[str, TopicInfo] = {}
+    for name, answer in admin.wait(futures, doing).items():
+        if not isinstance(answer, KafkaError):
+            replicas = max((len(p.replicas) for p in answer.partitions), default=0)
+            found[name] = TopicInfo(name, _topic_id(answer.topic_id), len(answer.partitions), replicas)
+        elif answer.code() not in _UNKNOWN_TOPIC:
+            raise admin.faults.explain(answer, f"describe topic {name}")
+    return found
+
+
+def describe_topics(admin: KafkaAdmin, names: Iterable[str]) -> dict[str, TopicInfo]:
+    """Describe topics that must exist; an absent one is a ConfigError that names similar topics."""
+    wanted = list(names)
+    found = find_topics(admin, wanted)
+    absent = [name for name in wanted if name not in found]
+    if absent:
+        raise _unknown_topics(admin, absent)
+    return found
+
+
+def topic_names(admin: KafkaAdmin) -> list[str]:
+    """All topics this login may see, internal ones left out, in order."""
+    try:
+        listed = admin.client.list_topics(timeout=REQUEST_SECONDS).topics
+    except KafkaException as error:
+        admin.client.poll(0)
+        raise admin.faults.explain(error.args[0], "list topics") from None
+    return sorted(name for name in listed if not name.startswith("__"))
+
+
+def offsets(
+    admin: KafkaAdmin, partitions: Iterable[tuple[str, int]], at: Literal["earliest", "latest"]
+) -> dict[tuple[str, int], int]:
+    """First offset still held (earliest) or the offset after the last record (latest), per (topic, partition).
+
+    Raises ConfigError for a topic or partition that does not exist, otherwise like `find_topics`.
+    """
+    spec: Any = getattr(OffsetSpec, at)()
+    asked = {TopicPartition(topic, number): spec for topic, number in partitions}
+    if not asked:
+        return {}
+    futures = admin.client.list_offsets(asked, request_timeout=REQUEST_SECONDS)
+    result: dict[tuple[str, int], int] = {}
+    for key, answer in admin.wait(futures, f"list {at} offsets").items():
+        if isinstance(answer, KafkaError):
+            raise _no_offset(admin, key.topic, key.partition, answer)
+        result[key.topic, key.partition] = answer.offset
+    return result
+
+
+def _no_offset(admin: KafkaAdmin, topic: str, partition: int, error: KafkaError) -> FirnError:
+    """librdkafka says "No leaders found" where the topic or partition does not exist: ask before explaining."""
+    info = describe_topics(admin, [topic])[topic]
+    if partition < info.partitions:
+        return admin.faults.explain(error, f"list offsets of {topic}-{partition}")
+    return ConfigError(
+        f"Topic {topic} has no partition {partition}: it has {info.partitions}.",
+        where=f"brokers {admin.faults.brokers}",
+        next_step="Name partitions from 0 to the last one.",
+    )
+
+
+def _unknown_topics(admin: KafkaAdmin, absent: list[str]) -> ConfigError:
+    known = topic_names(admin)
+    near = sorted({match for name in absent for match in difflib.get_close_matches(name, known, n=3)})
+    hint = f"Did you mean {', '.join(near)}? Otherwise make" if near else "Make"
+    return ConfigError(
+        f"Topic does not exist: {', '.join(absent)}.",
+        where=f"brokers {admin.faults.brokers}",
+        next_step=f"{hint} it with `firn provision --topic {absent[0]}`.",
+    )
+
+
+def _topic_id(uuid: Any) -> str:
+    """librdkafka prints plain base64, Kafka's own tools the URL-safe alphabet."""
+    return str(uuid).replace("+", "-").replace("/", "_")

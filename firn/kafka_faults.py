@@ -1,0 +1,84 @@
+"""Why a Kafka client cannot connect, as an error a person can act on. Not for what a broker says about one record.
+
+librdkafka tells why it cannot connect only to its error callback; the call itself just times out. `ConnectionFaults`
+keeps what the callback said, so that the error names the real cause. Codes: librdkafka's rd_kafka_resp_err_t.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from confluent_kafka import KafkaError
+
+from firn.errors import AuthenticationError, ConfigError, FirnError, PrivilegeError, TransientError
+
+log = logging.getLogger("firn.kafka")
+
+_DENIED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+
+
+class ConnectionFaults:
+    """What the clients' error callback heard: the most telling fault wins (refused login, TLS, name, connection)."""
+
+    _RANK = (KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._RESOLVE, KafkaError._TRANSPORT)
+
+    def __init__(self, brokers: str) -> None:
+        self.brokers = brokers
+        self._heard: dict[int, str] = {}
+
+    def __call__(self, error: KafkaError) -> None:
+        """The `error_cb` of a client."""
+        self._heard.setdefault(error.code(), error.str())
+        log.info("Kafka client: %s", error.str())
+
+    def clear(self) -> None:
+        """Forget: a request was answered, so what was heard before no longer explains anything."""
+        self._heard.clear()
+
+    def terminal(self) -> FirnError | None:
+        """A cause that waiting does not mend, or None."""
+        for code in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+            if code in self._heard:
+                return connection_error(code, self._heard[code], self.brokers)
+        return None
+
+    def explain(self, error: KafkaError, doing: str) -> FirnError:
+        """`error` of a request as an error for a person; a time-out becomes what the callback heard before it."""
+        if error.code() in _DENIED:
+            return PrivilegeError(
+                f"Kafka does not allow this: {doing} ({error.str()}).",
+                where=f"brokers {self.brokers}",
+                next_step="Grant the API key this right (ACLs of the topic, group or cluster).",
+            )
+        for code in self._RANK:
+            if code in self._heard:
+                return connection_error(code, self._heard[code], self.brokers)
+        return connection_error(error.code(), f"{doing}: {error.str()}", self.brokers)
+
+
+def connection_error(code: int, text: str, brokers: str) -> FirnError:
+    """A librdkafka error code and its text as the error of its kind; without a better idea it is transient."""
+    where = f"brokers {brokers}"
+    if code == KafkaError._AUTHENTICATION:
+        return AuthenticationError(
+            f"Kafka refused the login: {text}.",
+            where=where,
+            next_step="Correct api_key and api_secret in the Kafka secret, and FIRN_KAFKA_SASL_MECHANISM.",
+        )
+    if code == KafkaError._SSL:
+        return ConfigError(
+            f"The TLS handshake with Kafka failed: {text}.",
+            where=where,
+            next_step="Name the CA of the brokers with FIRN_KAFKA_SSL_CA_LOCATION; check FIRN_KAFKA_SECURITY_PROTOCOL.",
+        )
+    return TransientError(
+        f"Kafka does not answer: {text}.",
+        where=where,
+        next_step="Check bootstrap_servers in the Kafka secret, the network and FIRN_KAFKA_SECURITY_PROTOCOL; "
+        "for the local stack see `firn status`.",
+    )
