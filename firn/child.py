@@ -23,8 +23,8 @@ def run_child(command: Sequence[str], env: Mapping[str, str], on_line: Callable[
     cancelled flow, Ctrl-C) ends the child first.
     """
     with _started(command, env) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
+        assert process.stdout is not None  # noqa: S101 - a pipe, as asked for
+        assert process.stderr is not None  # noqa: S101
         reader = threading.Thread(target=_pump, args=(process.stderr, on_line), daemon=True)
         reader.start()
         lines = [line.rstrip("\n") for line in process.stdout]

@@ -45,7 +45,7 @@ def private_key_der(text: SecretStr, passphrase: SecretStr | None = None) -> byt
 
 def _normalise(text: str) -> bytes:
     """PEM bytes with real line breaks, or DER bytes where the text had no headers."""
-    text = text.strip().replace("\\r", "").replace("\\n", "\n")
+    text = text.replace("\\r", "").replace("\\n", "\n").strip()
     framed = re.fullmatch(r"-----BEGIN ([A-Z ]+)-----(.*)-----END \1-----", text, re.DOTALL)
     if framed:
         label, body = framed.groups()

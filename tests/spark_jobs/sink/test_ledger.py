@@ -1,0 +1,84 @@
+"""The ledger's rules, without Snowflake: what moves, what is refused, where a partition starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_jobs.sink.ledger import (
+    ClaimAgainError,
+    KafkaPartition,
+    Ledger,
+    LostPositionError,
+    Move,
+    Position,
+    TopicPartition,
+    check_positions,
+    missing_positions,
+)
+
+P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+def ledger(**committed: int) -> Ledger:
+    return Ledger("s", 1, {TopicPartition("orders", int(k[1:])): v for k, v in committed.items()})
+
+
+def test_a_batch_moves_each_partition_to_its_planned_end() -> None:
+    state = ledger(p0=10, p1=5)
+    moves = state.plan({P0: 20, P1: 5}, {})
+    assert moves == (Move(P0, 10, 20),)
+    state.advance({P0: 20, P1: 5}, moves)
+    assert state.committed == {P0: 20, P1: 5}
+
+
+def test_a_range_without_rows_moves_too() -> None:
+    assert ledger(p0=10).plan({P0: 12}, {}) == (Move(P0, 10, 12),)
+
+
+def test_a_bad_record_cuts_the_move_in_front_of_it() -> None:
+    assert ledger(p0=10, p1=0).plan({P0: 20, P1: 9}, {P0: 14}) == (Move(P0, 10, 14), Move(P1, 0, 9))
+    assert ledger(p0=10).plan({P0: 20}, {P0: 10}) == ()
+
+
+def test_positions_are_never_lowered() -> None:
+    assert ledger(p0=10).plan({P0: 4}, {}) == ()
+
+
+def test_a_plan_that_skips_offsets_is_refused() -> None:
+    state = ledger(p0=10)
+    state.advance({P0: 20}, ())  # planned but not committed
+    with pytest.raises(LostPositionError, match="begins at 20, above the committed 10"):
+        state.plan({P0: 30}, {})
+
+
+def test_a_partition_that_appears_in_a_run_is_claimed_first() -> None:
+    with pytest.raises(ClaimAgainError, match="orders-1"):
+        ledger(p0=10).plan({P0: 11, P1: 3}, {})
+
+
+@pytest.mark.parametrize(
+    ("first_claim", "first_offset", "start"),
+    [(True, "earliest", 3), (True, "latest", 9), (False, "earliest", 3), (False, "latest", 3)],
+)
+def test_auto_offset_reset_decides_at_the_first_claim_only(first_claim, first_offset, start) -> None:
+    seen = {P0: KafkaPartition("id", 3, 9)}
+    rows = missing_positions({}, seen, first_claim=first_claim, first_offset=first_offset)
+    assert rows == {P0: Position(start, "id")}
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (KafkaPartition("other", 0, 100), "deleted and made again"),
+        (KafkaPartition("id", 0, 7), "its end is 7, below the committed position 10"),
+        (KafkaPartition("id", 13, 100), "offsets 10 to 12 expired"),
+    ],
+)
+def test_a_topic_that_cannot_continue_stops_the_claim(seen: KafkaPartition, said: str) -> None:
+    with pytest.raises(LostPositionError, match=said) as raised:
+        check_positions("s", {P0: Position(10, "id")}, {P0: seen})
+    assert "orders-0" in str(raised.value)
+
+
+def test_a_topic_that_can_continue_passes() -> None:
+    check_positions("s", {P0: Position(10, "id")}, {P0: KafkaPartition("id", 10, 10)})
