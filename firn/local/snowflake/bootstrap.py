@@ -17,7 +17,7 @@ def bootstrap(shared: Shared, sql_file: Path | None) -> None:
     marker = shared.engine.data_dir / "bootstrapped"
     if sql_file is None or marker.exists():
         return
-    session = Session(shared, None, None, "SNOWFLAKE", "ACCOUNTADMIN")
+    session = Session(shared, "SNOWFLAKE", "ACCOUNTADMIN")
     statements = split_statements(sql_file.read_text())
     for statement in statements:
         session.cursor().execute(statement)

@@ -17,6 +17,8 @@ from fakesnow import info_schema, macros
 from fakesnow.instance import GLOBAL_DATABASE_NAME, FakeSnow
 from fakesnow.transforms import show, stage
 
+from firn.local.snowflake import grants, principals
+
 KEPT_RESULTS = 64
 LARGEST_KEPT_RESULT = 4_000_000
 
@@ -50,6 +52,13 @@ class Engine(FakeSnow):
         stage.LOCAL_BUCKET_PATH = str(self.stages_dir)
         self.duck_conn = _open(self.data_dir / "tmp", memory_limit, threads)
         self._attach_all()
+        principals.create_tables(self)
+        grants.create_tables(self)
+
+    def query(self, sql: str, params: list[Any] | None = None) -> list[tuple[Any, ...]]:
+        """Run a statement of our own on a connection of its own: outside every session's transaction."""
+        with self.duck_conn.cursor() as conn:
+            return conn.execute(sql, params).fetchall()
 
     def _attach_all(self) -> None:
         self.attach(GLOBAL_DATABASE_NAME)

@@ -26,7 +26,8 @@ from starlette.concurrency import run_in_threadpool
 
 from firn.local.snowflake.errors import first_words, to_snowflake
 from firn.local.snowflake.registry import Login
-from firn.local.snowflake.session import Cursor, Session
+from firn.local.snowflake.cursor import Cursor
+from firn.local.snowflake.session import Session
 
 PATIENCE_SECONDS = 40.0
 KEPT_REQUESTS = 256
@@ -76,7 +77,12 @@ async def _wait(running: Running) -> Json:
     if done:
         return running.task.result()
     url = f"/queries/{running.query_id}/result"
-    return {"code": "333333", "message": None, "success": True, "data": {"queryId": running.query_id, "getResultUrl": url}}
+    return {
+        "code": "333333",
+        "message": None,
+        "success": True,
+        "data": {"queryId": running.query_id, "getResultUrl": url},
+    }
 
 
 async def _run(login: Login, body: Json, query_id: str, upload_url: str) -> Json:
@@ -95,7 +101,13 @@ def _run_locked(session: Session, body: Json, query_id: str, upload_url: str) ->
             return _answer(session, sql, body, query_id, upload_url)
         except Exception as error:
             failure = to_snowflake(error, sql)
-            log.info("session %s: %s: %06d %s", session.id, first_words(sql), failure.errno, first_words(str(failure.raw_msg), 24))
+            log.info(
+                "session %s: %s: %06d %s",
+                session.id,
+                first_words(sql),
+                failure.errno,
+                first_words(str(failure.raw_msg), 24),
+            )
             return failed(failure, query_id)
 
 
@@ -114,12 +126,12 @@ def _answer(session: Session, sql: str, body: Json, query_id: str, upload_url: s
         if described is not None:
             return _described(session, described, sql, query_id)
     if batch is None:
-        cursor.execute(sql, binding_params=params)
+        cursor.execute(sql, binding_params=params, query_id=query_id)
         total = None
     else:
         total = 0
         for row in batch:
-            cursor.execute(sql, binding_params=row)
+            cursor.execute(sql, binding_params=row, query_id=query_id)
             total += cursor.rowcount or 0
     if upload := cursor.upload(upload_url):
         return {"data": upload, "success": True}
@@ -144,7 +156,9 @@ def _described(session: Session, described: list[Any], sql: str, query_id: str) 
     rows: Json = {"queryResultFormat": "json", "rowset": []}
     if type_id == statement_type.SELECT:
         rows = {"queryResultFormat": "arrow", "rowsetBase64": ""}
-    return _success(session, query_id, {"rowtype": describe_as_rowtype(described), "total": 0, "statementTypeId": type_id, **rows})
+    return _success(
+        session, query_id, {"rowtype": describe_as_rowtype(described), "total": 0, "statementTypeId": type_id, **rows}
+    )
 
 
 def _result(session: Session, cursor: Cursor, query_id: str, batch_total: int | None) -> Json:

@@ -91,13 +91,18 @@ class _Routes:
     async def login(self, request: Request) -> JSONResponse:
         data = (await _json(request))["data"]
         query = request.query_params
-        names = [normalise_ident(query[k]) if query.get(k) else None for k in ("databaseName", "schemaName", "roleName", "warehouse")]
+        names = [
+            normalise_ident(query[k]) if query.get(k) else None
+            for k in ("databaseName", "schemaName", "roleName", "warehouse")
+        ]
         try:
-            user = logins.verify(self._state.shared.engine, data)
+            user = logins.verify(self._state.shared, data)
+            session = logins.open_session(self._state.shared, user, *names)
         except logins.Refused as refused:
             log.info("login refused: %s", refused)
-            return JSONResponse({"data": {"nextAction": None}, "code": refused.code, "message": str(refused), "success": False})
-        session = logins.open_session(self._state.shared, user, *names)
+            return JSONResponse(
+                {"data": {"nextAction": None}, "code": refused.code, "message": str(refused), "success": False}
+            )
         session.set_parameters(data.get("SESSION_PARAMETERS") or {})
         login = self._state.registry.add(session)
         self._state.registry.find(login.token, request.scope.get("client"))

@@ -1,0 +1,187 @@
+"""How one statement runs: a fakesnow cursor under the session's rules, failing with Snowflake errors only.
+
+A statement goes to the first of: our own commands (`commands`), transaction control, DDL (commits what is open),
+queries and DML (inside `transactions`), everything else to fakesnow as it is.
+"""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import sqlglot
+from fakesnow.cursor import FakeSnowflakeCursor
+from fakesnow.dialect import parse_one
+from fakesnow.statement_type import statement_type_id
+from sqlglot import Expr, exp
+
+from firn.local.snowflake import dml, functions, loading, temporary
+from firn.local.snowflake.answers import Answer
+from firn.local.snowflake.errors import to_snowflake, unsupported
+from firn.local.snowflake.locks import Claim
+from firn.local.snowflake.statements import Kind, Statement
+from firn.local.snowflake.transactions import Tables
+
+if TYPE_CHECKING:
+    from firn.local.snowflake.session import Session
+
+
+class Cursor(FakeSnowflakeCursor):
+    """Runs statements of one session and holds the last result."""
+
+    _conn: Session
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(conn=session, duck_conn=session.duck)
+        self.statement_type = 0
+        self._query_id = str(uuid.uuid4())
+
+    def execute(self, command: str, params: Any = None, *_: Any, query_id: str | None = None, **kwargs: Any) -> Cursor:
+        """Run one statement. Raises ProgrammingError with Snowflake's errno and sqlstate for every fault."""
+        self._query_id = query_id or str(uuid.uuid4())
+        try:
+            self._run(self._inline_variables(command), kwargs.get("binding_params") or params)
+        except Exception as error:
+            failure = to_snowflake(error, command)
+            self._sqlstate = failure.sqlstate
+            raise failure from error
+        finally:
+            self._conn.last_query_id = self._query_id
+        return self
+
+    def _run(self, sql: str, params: Any) -> None:
+        from firn.local.snowflake import commands  # it knows every command, and they know sessions and cursors
+
+        session = self._conn
+        self.statement_type = 0
+        command = commands.find(sql)
+        if command is not None and (answer := command(session, sql)) is not None:
+            self.answer(answer)
+            return
+        expression = parse_one(sql)
+        self.statement_type = statement_type_id(expression)
+        statement = Statement(sql, expression, session.database, session.schema)
+        match statement.kind:
+            case Kind.BEGIN | Kind.COMMIT | Kind.ROLLBACK:
+                self._control(statement.kind)
+            case Kind.DDL:
+                self._run_ddl(statement, params)
+            case Kind.QUERY | Kind.APPEND | Kind.CHANGE:
+                self._run_dml(statement, params)
+            case Kind.SESSION:
+                if isinstance(expression, exp.Command) and not _fakesnow_knows(expression):
+                    raise unsupported(sql)
+                self.run_plain(expression, params)
+
+    def _control(self, kind: Kind) -> None:
+        transactions = self._conn.transactions
+        {Kind.BEGIN: transactions.begin, Kind.COMMIT: transactions.commit, Kind.ROLLBACK: transactions.rollback}[kind]()
+        self.answer(Answer.status())
+
+    def _run_ddl(self, statement: Statement, params: Any) -> None:
+        session = self._conn
+        session.transactions.commit()
+        claim = Claim(f"ddl-{self._query_id}", self._query_id)
+        targets = statement.targets()
+        try:
+            for table in sorted(targets):
+                self._lock(table, claim)
+            with session.ddl():
+                if name := _already_there(session, statement):
+                    self.answer(Answer.status(f"{name} already exists, statement succeeded."))
+                    return
+                self.run_plain(statement.expression, params)
+            session.shared.commits.record(targets)
+        finally:
+            session.shared.locks.release(claim.transaction)
+
+    def _run_dml(self, statement: Statement, params: Any) -> None:
+        session, query_id = self._conn, self._query_id
+        writes: frozenset[str] = frozenset() if statement.kind is Kind.QUERY else statement.targets()
+        if writes and not session.parameters["AUTOCOMMIT"]:
+            session.transactions.begin()
+
+        def lock(transaction: str) -> None:
+            if statement.kind is Kind.CHANGE:
+                for table in sorted(writes):
+                    self._lock(table, Claim(transaction, query_id))
+
+        def work() -> int | None:
+            return self.run_plain(statement.expression, params)
+
+        session.transactions.run(work, Tables(statement.tables(), writes, lock))
+
+    def _lock(self, table: str, claim: Claim) -> None:
+        session = self._conn
+        timeout = float(session.parameters["LOCK_TIMEOUT"])
+        session.shared.locks.acquire(table, claim, timeout, lambda: session.cancelled)
+
+    def run_plain(self, expression: Expr, params: Any) -> int | None:
+        """Run a statement on DuckDB without locks and transactions; returns the count of affected rows."""
+        session = self._conn
+        expression = functions.fill_in(session, temporary.localise(session, expression.copy()))
+        params = dict(params) if isinstance(params, dict) else None if params is None else list(params)
+        self.check_db_and_schema(expression)
+        if isinstance(expression, exp.Copy):
+            answer = loading.copy_into(session, self._transform(expression, params), params)
+        elif isinstance(expression, exp.Merge):
+            answer = dml.merge(session, self._transform(expression, params), params)
+        else:
+            self._run_parts(expression, params)
+            temporary.remember(session, expression)
+            return self._rowcount
+        self.answer(answer)
+        return answer.affected
+
+    def _run_parts(self, expression: Expr, params: Any) -> None:
+        for part in self._transform_explode(expression):
+            transformed = self._transform(part, params)
+            self._execute(transformed, params if transformed.find(exp.Placeholder) else None)
+
+    def answer(self, answer: Answer) -> None:
+        """Make `answer` this cursor's result."""
+        self._arrow_table = answer.to_arrow()
+        self._arrow_table_fetch_index = None
+        self._rowcount = len(answer.rows) if answer.affected is None else answer.affected
+        self._last_sql, self._last_params = answer.describing_sql(), None
+        self._last_transformed = sqlglot.parse_one(self._last_sql, read="duckdb")
+
+    def upload(self, base_url: str) -> dict[str, Any] | None:
+        """For a PUT, what the client needs to upload the file to `base_url`; None for other statements.
+
+        As fakesnow's server does it: the only store the connector uploads to over plain http is a presigned GCS url.
+        """
+        transformed = self._last_transformed
+        data: dict[str, Any] | None = transformed.args.get("put_stage_data") if transformed is not None else None
+        if transformed is None or data is None:
+            return None
+        target = Path(data["stageInfo"]["location"]) / Path(data["src_locations"][0]).name
+        path = quote(str(target.relative_to(self._conn.shared.engine.stages_dir)))
+        stage_info = {
+            "locationType": "GCS",
+            "location": f"{transformed.args['put_stage_name']}/",
+            "creds": {},
+            "presignedUrl": f"{base_url}{path}",
+        }
+        return {**data, "stageInfo": stage_info}
+
+
+def _fakesnow_knows(command: exp.Command) -> bool:
+    """Whether fakesnow does something with a statement that sqlglot did not parse; else DuckDB would get it as it is."""
+    text = f"{command.this} {command.expression}".upper()
+    return text.startswith(("SET ", "UNSET ", "EXPLAIN ", "SHOW USER FUNCTIONS", "ALTER TABLE"))
+
+
+def _already_there(session: Session, statement: Statement) -> str | None:
+    """Name of the table or view that CREATE ... IF NOT EXISTS finds; fakesnow would forget its load history."""
+    create = statement.expression
+    if not (isinstance(create, exp.Create) and create.args.get("exists") and create.kind in {"TABLE", "VIEW"}):
+        return None
+    for full_name in statement.targets():
+        database, schema, name = full_name.split(".", 2)
+        sql = "SELECT 1 FROM information_schema.tables WHERE table_catalog = ? AND table_schema = ? AND table_name = ?"
+        if session.shared.engine.query(sql, [database, schema, name]):
+            return name
+    return None

@@ -1,0 +1,86 @@
+"""ALTER SESSION, SHOW PARAMETERS, USE ROLE and USE WAREHOUSE, SHOW LOCKS and TRANSACTIONS: the session's own state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firn.local.snowflake import principals
+from firn.local.snowflake.answers import NUMBER, TEXT, Answer, text_columns
+from firn.local.snowflake.words import Words
+
+if TYPE_CHECKING:
+    from firn.local.snowflake.session import Session
+
+DEFAULTS = {"AUTOCOMMIT": True, "LOCK_TIMEOUT": 43_200, "QUERY_TAG": "", "TIMEZONE": "Etc/UTC"}
+
+
+def _set(session: Session, sql: str) -> Answer:
+    words = Words(sql)
+    words.expect("ALTER", "SESSION", "SET")
+    session.set_parameters(words.properties())
+    return Answer.status()
+
+
+def _unset(session: Session, sql: str) -> Answer:
+    words = Words(sql)
+    words.expect("ALTER", "SESSION", "UNSET")
+    while words:
+        if not words.skip(","):
+            name = words.name()
+            session.parameters.pop(name, None)
+            session.set_parameters({name: DEFAULTS[name]} if name in DEFAULTS else {})
+    return Answer.status()
+
+
+def _show_parameters(session: Session, sql: str) -> Answer:
+    words = Words(sql)
+    words.expect("SHOW", "PARAMETERS")
+    like = words.like()
+    rows = [
+        (name, str(value).lower() if isinstance(value, bool) else str(value), str(DEFAULTS.get(name, "")), "", "", "")
+        for name, value in sorted(session.parameters.items())
+        if like is None or like.fullmatch(name)
+    ]
+    return Answer(text_columns("key", "value", "default", "level", "description", "type"), rows)
+
+
+def _use_role(session: Session, sql: str) -> Answer:
+    words = Words(sql)
+    words.expect("USE", "ROLE")
+    session.role = principals.require(session, "ROLE", words.name())
+    return Answer.status()
+
+
+def _use_warehouse(session: Session, sql: str) -> Answer:
+    words = Words(sql)
+    words.expect("USE", "WAREHOUSE")
+    session.warehouse = principals.require(session, "WAREHOUSE", words.name())
+    return Answer.status()
+
+
+def _use_secondary_roles(session: Session, sql: str) -> Answer:  # noqa: ARG001  (accepted, roles are not enforced yet)
+    return Answer.status()
+
+
+def _show_locks(session: Session, sql: str) -> Answer:  # noqa: ARG001
+    rows = [(table, "PARTITIONS", int(tx), "HOLDING", query) for table, tx, query in session.shared.locks.held()]
+    columns = [("resource", TEXT), ("type", TEXT), ("transaction", NUMBER), ("status", TEXT), ("query_id", TEXT)]
+    return Answer(columns, rows)
+
+
+def _show_transactions(session: Session, sql: str) -> Answer:  # noqa: ARG001
+    current = session.transactions.current
+    rows = [(current.id, session.user, str(session.id), "running")] if current else []
+    return Answer(text_columns("id", "user", "session", "state"), rows)
+
+
+COMMANDS = {
+    ("ALTER", "SESSION", "SET"): _set,
+    ("ALTER", "SESSION", "UNSET"): _unset,
+    ("SHOW", "PARAMETERS"): _show_parameters,
+    ("USE", "ROLE"): _use_role,
+    ("USE", "WAREHOUSE"): _use_warehouse,
+    ("USE", "SECONDARY", "ROLES"): _use_secondary_roles,
+    ("SHOW", "LOCKS"): _show_locks,
+    ("SHOW", "TRANSACTIONS"): _show_transactions,
+}

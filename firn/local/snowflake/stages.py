@@ -1,0 +1,72 @@
+"""LIST, REMOVE and GET of internal stages. PUT and CREATE STAGE are fakesnow's; the files lie under `stages/`.
+
+A stage path is a prefix, as on Snowflake: `@s/a` names `a/1.parquet` and `ab.parquet`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fakesnow.transforms import stage
+
+from firn.local.snowflake.answers import NUMBER, TEXT, Answer, text_columns
+from firn.local.snowflake.errors import SYNTAX, compilation_error
+
+if TYPE_CHECKING:
+    from firn.local.snowflake.session import Session
+
+_REFERENCE = re.compile(
+    r"^\s*\w+\s+(?:'@(?P<quoted>[^']*)'|@(?P<plain>[^\s;']+))(?:\s+PATTERN\s*=\s*'(?P<pattern>(?:[^']|'')*)')?\s*;?\s*$",
+    re.IGNORECASE,
+)
+
+
+def stage_directory(session: Session, reference: str) -> tuple[Path, str]:
+    """(directory of the stage, path prefix inside it) of `[db.][schema.]stage[/path]`. Raises 2003 if it is not there."""
+    name, _, prefix = reference.partition("/")
+    catalog, schema, stage_name = stage.parts_from_var(name, session.database, session.schema)
+    sql = stage.stage_lookup_sql(catalog, schema, stage_name, session.table_stages)
+    found = session.shared.engine.query(sql)
+    if not found:
+        raise stage.not_found_error(f"{catalog}.{schema}.{stage_name}")
+    return Path(stage.internal_dir(found[0][0])), prefix
+
+
+def _files(session: Session, sql: str) -> list[Path]:
+    match = _REFERENCE.match(sql)
+    if match is None:
+        raise compilation_error(SYNTAX, "syntax error: expected a stage, as in LIST @stage/path PATTERN = '...'.")
+    root, prefix = stage_directory(session, match["quoted"] or match["plain"])
+    pattern = re.compile(match["pattern"].replace("''", "'")) if match["pattern"] else None
+    files = sorted(p for p in root.rglob("*") if p.is_file() and str(p.relative_to(root)).startswith(prefix))
+    return [p for p in files if pattern is None or pattern.fullmatch(stage.internal_file_name(str(p)))]
+
+
+def _list(session: Session, sql: str) -> Answer:
+    rows = []
+    for path in _files(session, sql):
+        changed = format_datetime(datetime.fromtimestamp(path.stat().st_mtime, UTC), usegmt=True)
+        digest = hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+        rows.append((stage.internal_file_name(str(path)), path.stat().st_size, digest, changed))
+    return Answer([("name", TEXT), ("size", NUMBER), ("md5", TEXT), ("last_modified", TEXT)], rows)
+
+
+def _remove(session: Session, sql: str) -> Answer:
+    rows = []
+    for path in _files(session, sql):
+        rows.append((stage.internal_file_name(str(path)), "removed"))
+        path.unlink(missing_ok=True)
+    return Answer(text_columns("name", "result"), rows)
+
+
+COMMANDS = {
+    ("LIST",): _list,
+    ("LS",): _list,
+    ("REMOVE",): _remove,
+    ("RM",): _remove,
+}
