@@ -14,7 +14,8 @@ import typer
 from pydantic import ValidationError
 
 from firn.errors import ConfigError, FirnError
-from flows.console import stderr
+from firn.settings import load_settings
+from flows.console import configure_console, stderr
 
 app = typer.Typer(
     name="firn",
@@ -31,6 +32,7 @@ def _options(
 ) -> None:
     if debug:
         os.environ["FIRN_DEBUG"] = "1"
+    configure_console(load_settings(), debug=debug)
 
 
 def _load_commands() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
@@ -11,10 +13,38 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from firn.settings import Settings
+
 stdout = Console(soft_wrap=True)
 stderr = Console(stderr=True)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print rows as JSON lines instead of a table.")]
+
+
+class _ForPeople(logging.Filter):
+    """Keeps what our rooms and our flows say, and warnings; drops Prefect's talk about itself.
+
+    Its engine also logs the stack trace of an error that the command is about to explain.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if "/prefect/" not in record.pathname:
+            return True
+        return record.levelno >= logging.WARNING and not record.module.endswith("engine")
+
+
+def configure_console(settings: Settings, *, debug: bool) -> None:
+    """Show logs on stderr as short lines and point Prefect at the settings' server.
+
+    Must run before Prefect is imported: it leaves a root logger alone that already has a handler with a format.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    if not debug:
+        handler.addFilter(_ForPeople())
+    logging.basicConfig(level=logging.INFO if debug else logging.WARNING, handlers=[handler])
+    if settings.prefect_api_url:
+        os.environ.setdefault("PREFECT_API_URL", settings.prefect_api_url)
 
 
 def say(message: str) -> None:
@@ -42,4 +72,6 @@ def print_rows(
 def _cell(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, dict | list):
+        return orjson.dumps(value, default=str).decode()
     return value if isinstance(value, str) else str(value)

@@ -1,7 +1,16 @@
-"""The `firn` commands, one module for each family; each is a thin way into a flow or a room below."""
+"""The `firn` commands, one module for each family; each is a thin way into a flow or a room below.
+
+These modules import nothing heavy at their top, so that `firn --help` stays quick.
+"""
 
 from collections.abc import Callable
 
 import typer
 
-COMMANDS: list[Callable[[typer.Typer], None]] = []
+from flows.commands import sink, sql, transform
+
+COMMANDS: list[Callable[[typer.Typer], None]] = [
+    sink.add,
+    transform.add,
+    sql.add,
+]
