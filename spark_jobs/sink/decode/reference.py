@@ -1,0 +1,179 @@
+"""The reference decoder: one Avro body to JSON text, strict and bounded. It defines the result.
+
+Written out rather than built on fastavro, which takes a negative enum or union index for one from the end, counts
+through 2**60 nulls, and ends the process on a deeply nested value (docs/decisions/0002-two-decoders.md).
+The limits are those of `wire`, and MAX_DEPTH levels of a record inside itself.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from spark_jobs.sink.decode import scalars
+from spark_jobs.sink.decode.leaves import enum_reader, fixed_reader, scalar_reader
+from spark_jobs.sink.decode.records import INVALID_UTF8, MALFORMED_AVRO, TRAILING_BYTES, MalformedError
+from spark_jobs.sink.decode.schema import (
+    Array,
+    Enum,
+    Fixed,
+    Map,
+    Node,
+    Record,
+    Scalar,
+    Union,
+    branch_names,
+    is_null,
+    min_size,
+)
+from spark_jobs.sink.decode.wire import Limits, Reader, malformed, read_blocks, read_long, read_span
+
+MAX_DEPTH = 150
+
+
+class ReferenceDecoder:
+    """Decodes bodies of one schema. Not thread-safe: the limits count within one value."""
+
+    def __init__(self, node: Node, time_zone: str) -> None:
+        self._read = _Compiler(time_zone, limits := Limits()).reader(node)
+        self._limits = limits
+
+    def decode(self, data: bytes, start: int) -> str:
+        """The JSON text of the body of `data` from `start` to its end. Raises MalformedError."""
+        self._limits.depth = self._limits.empty_items = 0
+        parts: list[str] = []
+        try:
+            end = self._read(data, start, parts)
+        except (IndexError, struct.error):
+            raise MalformedError(MALFORMED_AVRO, f"the body ends early, after {len(data) - start} bytes") from None
+        except UnicodeDecodeError as error:
+            raise MalformedError(INVALID_UTF8, f"a string is not UTF-8: {error.reason}") from None
+        except RecursionError:
+            raise MalformedError(MALFORMED_AVRO, "nested too deeply") from None
+        if end != len(data):
+            raise MalformedError(TRAILING_BYTES, f"{len(data) - end} bytes follow the value")
+        text = "".join(parts)
+        # The official connector treats a null at the top as a tombstone.
+        return "{}" if text == "null" else text
+
+
+class _Compiler:
+    """Builds one closure per node; a record that leads back to itself is one closure that calls itself."""
+
+    def __init__(self, time_zone: str, limits: Limits) -> None:
+        self._zone, self._limits = time_zone, limits
+        self._records: dict[Record, list[Reader]] = {}
+
+    def reader(self, node: Node) -> Reader:
+        match node:
+            case Scalar():
+                return scalar_reader(node, self._zone)
+            case Fixed():
+                return fixed_reader(node)
+            case Enum():
+                return enum_reader(node)
+            case Array():
+                return self._array(node)
+            case Map():
+                return self._map(node)
+            case Union():
+                return self._union(node)
+            case Record():
+                return self._record(node)
+
+    def _array(self, node: Array) -> Reader:
+        item, empty, limits = self.reader(node.items), min_size(node.items) == 0, self._limits
+
+        def read(data: bytes, pos: int, out: list[str]) -> int:
+            def read_item(at: int) -> int:
+                at = item(data, at, out)
+                out.append(",")
+                return at
+
+            out.append("[")
+            pos = read_blocks(data, pos, read_item, limits, empty)
+            if out[-1] == ",":
+                out.pop()
+            out.append("]")
+            return pos
+
+        return read
+
+    def _map(self, node: Map) -> Reader:
+        value, limits = self.reader(node.values), self._limits
+
+        def read(data: bytes, pos: int, out: list[str]) -> int:
+            entries: dict[str, str] = {}
+
+            def read_entry(at: int) -> int:
+                at, end = read_span(data, at)
+                key, parts = data[at:end].decode(), list[str]()
+                at = value(data, end, parts)
+                entries[key] = "".join(parts)
+                return at
+
+            pos = read_blocks(data, pos, read_entry, limits, empty=False)
+            out.append("{" + ",".join([f"{scalars.quoted(key)}:{text}" for key, text in entries.items()]) + "}")
+            return pos
+
+        return read
+
+    def _union(self, node: Union) -> Reader:
+        branches = [(*_around(node, number), self.reader(branch)) for number, branch in enumerate(node.branches)]
+
+        def read(data: bytes, pos: int, out: list[str]) -> int:
+            number, pos = read_long(data, pos)
+            if not 0 <= number < len(branches):
+                raise malformed(f"branch {number} of a union of {len(branches)}")
+            before, after, value = branches[number]
+            out.append(before)
+            pos = value(data, pos, out)
+            out.append(after)
+            return pos
+
+        return read
+
+    def _record(self, node: Record) -> Reader:
+        if node in self._records:
+            return _again(self._records[node], self._limits)
+        self._records[node] = built = list[Reader]()
+        names = [scalars.quoted(name) for name, _ in node.fields]
+        fields = [
+            (("," if at else "{") + names[at] + ":", self.reader(child)) for at, (_, child) in enumerate(node.fields)
+        ]
+        last = "}" if fields else "{}"
+
+        def read(data: bytes, pos: int, out: list[str]) -> int:
+            for before, value in fields:
+                out.append(before)
+                pos = value(data, pos, out)
+            out.append(last)
+            return pos
+
+        built.append(read)
+        return read
+
+
+def _around(node: Union, number: int) -> tuple[str, str]:
+    """What stands before and after the value of a branch: nothing, unless the union is a wide one."""
+    named = [branch for branch in node.branches if not is_null(branch)]
+    if len(named) < 2 or is_null(node.branches[number]):
+        return "", ""
+    names = [scalars.quoted(name) for name in branch_names(named)]
+    at = named.index(node.branches[number])
+    before = "".join(f"{name}:null," for name in names[:at])
+    after = "".join(f",{name}:null" for name in names[at + 1 :])
+    return "{" + before + names[at] + ":", after + "}"
+
+
+def _again(built: list[Reader], limits: Limits) -> Reader:
+    """The reader of a record that is met again, perhaps inside itself: found at run time, counted in depth."""
+
+    def read(data: bytes, pos: int, out: list[str]) -> int:
+        limits.depth += 1
+        if limits.depth > MAX_DEPTH:
+            raise malformed(f"nested more than {MAX_DEPTH} levels deep")
+        pos = built[0](data, pos, out)
+        limits.depth -= 1
+        return pos
+
+    return read

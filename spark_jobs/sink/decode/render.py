@@ -1,0 +1,163 @@
+"""Arrow columns to JSON text, a whole batch at a time: the text that `reference` would give, row by row.
+
+The text of a column is a list of parts, constants and string arrays, that are joined once at the end, so a record
+costs one pass however many fields it has. Not for: reading Avro, or types that `check` refuses.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.sink.decode.check import nullable
+from spark_jobs.sink.decode.scalars import MILLIS_PER_DAY, quoted
+from spark_jobs.sink.decode.schema import Array, Enum, Map, Node, Record, Scalar, Union
+
+Parts: TypeAlias = list[str | pa.StringArray]
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
+
+
+class DoubtfulError(Exception):
+    """The columns hold something whose text only the reference knows."""
+
+
+def join(parts: Parts) -> pa.StringArray:
+    """One text per row: the parts one after the other; null where an array among them is null."""
+    merged: Parts = []
+    for part in parts:
+        if merged and isinstance(part, str) and isinstance(merged[-1], str):
+            merged[-1] += part
+        else:
+            merged.append(part)
+    return merged[0] if len(merged) == 1 else pc.binary_join_element_wise(*merged, "")
+
+
+def escaped(text: pa.StringArray) -> pa.StringArray:
+    """The text as it stands between the quotes of a JSON string."""
+    data = text.buffers()[2]
+    if data is None:
+        return text
+    raw = np.frombuffer(data, np.uint8)
+    # One pass over the bytes tells that nothing is to be done, which is the rule.
+    if not ((raw < 0x20) | (raw == 0x22) | (raw == 0x5C)).any():
+        return text
+    special = sorted({0x5C, 0x22} | {int(byte) for byte in np.unique(raw) if byte < 0x20}, reverse=True)
+    for byte in special:
+        text = pc.replace_substring(text, chr(byte), quoted(chr(byte))[1:-1])
+    return text
+
+
+def double_texts(values: pa.Array) -> pa.StringArray:
+    """Shortest round-trip texts of doubles or floats; `.0` behind whole numbers; NaN and infinities as strings."""
+    text = values.cast(pa.string())
+    whole = pc.and_(pc.less(pc.abs(values), 1e10), pc.equal(pc.trunc(values), values))
+    if pc.any(whole).as_py():
+        text = pc.if_else(whole, pc.binary_join_element_wise(text, ".0", ""), text)
+    finite = pc.is_finite(values)
+    if pc.all(finite).as_py() is False:
+        infinite = pc.if_else(pc.greater(values, 0), '"Infinity"', '"-Infinity"')
+        text = pc.if_else(finite, text, pc.if_else(pc.is_nan(values), '"NaN"', infinite))
+    return text
+
+
+def last_wins(row_of: np.ndarray, keys: pa.StringArray) -> np.ndarray | None:
+    """Positions that stay when of equal keys within a row the last one stands; None where all stay."""
+    codes = pc.dictionary_encode(keys)
+    entry = row_of * (len(codes.dictionary) + 1) + codes.indices.to_numpy(zero_copy_only=False)
+    _, last = np.unique(entry[::-1], return_index=True)
+    if len(last) == len(entry):
+        return None
+    return np.sort(len(entry) - 1 - last)
+
+
+def objects(offsets: np.ndarray, keys: pa.StringArray, values: pa.StringArray) -> pa.StringArray:
+    """JSON objects out of flat keys and value texts; row i holds the entries from offsets[i] to offsets[i + 1]."""
+    if len(keys):
+        rows = np.arange(len(offsets) - 1)
+        row_of = np.repeat(rows, np.diff(offsets))
+        stay = last_wins(row_of, keys)
+        if stay is not None:
+            keys, values = keys.take(pa.array(stay)), values.take(pa.array(stay))
+            offsets = np.searchsorted(row_of[stay], np.arange(len(offsets)))
+    entries = join(['"', escaped(keys), '":', values])
+    lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), entries)
+    return join(["{", pc.binary_join(lists, ","), "}"])
+
+
+class Renderer:
+    """Renders the columns of one schema."""
+
+    def __init__(self, node: Node, time_zone: str) -> None:
+        self._node, self._zone = node, time_zone
+
+    def texts(self, column: pa.Array) -> pa.StringArray:
+        """JSON text per row; null where the column is. Raises DoubtfulError or pa.ArrowInvalid."""
+        return join(self._parts(self._node, column))
+
+    def _parts(self, node: Node, column: pa.Array) -> Parts:
+        match node:
+            case Scalar():
+                return self._scalar(node, column)
+            case Enum():
+                return ['"', column.cast(pa.string()), '"']
+            case Array():
+                return self._array(node, column)
+            case Map():
+                return self._map(node, column)
+            case Union():
+                return self._union(node, column)
+            case Record():
+                return self._record(node, column)
+        raise DoubtfulError(f"no vector text for {node}")
+
+    def _scalar(self, node: Scalar, column: pa.Array) -> Parts:
+        if node.logical == "date":
+            return ['"', self._dates(column), 'T00:00:00.000Z"']
+        if node.logical == "time-millis":
+            return ['"', self._times(column), f'{self._zone}"']
+        if node.kind == "int":
+            column = column.cast(pa.int32())  # raises where an int is out of range
+        if node.kind == "string":
+            return ['"', escaped(column), '"']
+        return [double_texts(column) if node.kind in ("float", "double") else column.cast(pa.string())]
+
+    def _dates(self, column: pa.Array) -> pa.StringArray:
+        _within(column, _FIRST_DAY, _LAST_DAY)
+        return column.cast(pa.int32()).cast(pa.date32()).cast(pa.string())
+
+    def _times(self, column: pa.Array) -> pa.StringArray:
+        _within(column, 0, MILLIS_PER_DAY - 1)
+        return column.cast(pa.int32()).cast(pa.time32("ms")).cast(pa.string())
+
+    def _array(self, node: Array, column: pa.ListArray) -> Parts:
+        texts = join(self._parts(node.items, column.values))
+        lists = pa.ListArray.from_arrays(column.offsets, texts)
+        return ["[", pc.binary_join(lists, ","), "]"]
+
+    def _map(self, node: Map, column: pa.MapArray) -> Parts:
+        values = join(self._parts(node.values, column.items))
+        return [objects(column.offsets.to_numpy(), column.keys, values)]
+
+    def _union(self, node: Union, column: pa.Array) -> Parts:
+        only = nullable(node)
+        if only is None:
+            raise DoubtfulError("a wide union")
+        parts = self._parts(only, column)
+        if column.null_count == 0:
+            return parts
+        return [pc.if_else(column.is_valid(), join(parts), "null")]
+
+    def _record(self, node: Record, column: pa.StructArray) -> Parts:
+        parts: Parts = []
+        for at, (name, child) in enumerate(node.fields):
+            parts += [("," if at else "{") + quoted(name) + ":", *self._parts(child, column.field(at))]
+        return [*parts, "}"]
+
+
+def _within(column: pa.Array, least: int, most: int) -> None:
+    low, high = pc.min_max(column).values()
+    if low.is_valid and not (least <= low.as_py() and high.as_py() <= most):
+        raise DoubtfulError("a date or time beyond what Arrow prints")

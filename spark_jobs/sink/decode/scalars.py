@@ -1,0 +1,70 @@
+"""JSON text of single Avro values, as Confluent's AvroConverter and the connector's RecordService print them.
+
+The forms are those of the official connector 2.5.0 (method SNOWPIPE), parsed-JSON equal; decimals digit for digit.
+Where Java's calendar would change to Julian dates or drop the era, the proleptic ISO date stands.
+Not for: reading bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
+from json.encoder import encode_basestring
+
+import numpy as np
+
+MILLIS_PER_DAY = 86_400_000
+# Snowflake's NUMBER holds 38 digits; a longer decimal becomes a string so that no digit is lost.
+MAX_NUMBER = 10**38
+MAX_PLAIN_SCALE = 38
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+
+quoted = encode_basestring
+
+
+def double_text(value: float) -> str:
+    """The shortest text that reads back as the same double; NaN and infinities as strings."""
+    return repr(value) if math.isfinite(value) else not_finite_text(value)
+
+
+def float_text(value: float) -> str:
+    """The shortest text that reads back as the same 32-bit float; NaN and infinities as strings."""
+    return str(np.float32(value)) if math.isfinite(value) else not_finite_text(value)
+
+
+def not_finite_text(value: float) -> str:
+    """The strings that stand for what JSON cannot say."""
+    if math.isnan(value):
+        return '"NaN"'
+    return '"Infinity"' if value > 0 else '"-Infinity"'
+
+
+def decimal_text(unscaled: int, scale: int) -> str:
+    """All digits of `unscaled` * 10**-`scale`: a number up to 38 digits, above that a string as Java prints it."""
+    exact = Decimal(unscaled).scaleb(-scale, _EXACT)
+    if abs(unscaled) >= MAX_NUMBER:
+        return f'"{exact}"'
+    return format(exact, "f") if scale <= MAX_PLAIN_SCALE else str(exact)
+
+
+def date_text(days: int) -> str:
+    """Days since 1970-01-01 as an ISO timestamp at midnight; any 32-bit number of days has one."""
+    # Civil date from days, in eras of 400 years that begin on 1 March.
+    era, day_of_era = divmod(days + 719_468, 146_097)
+    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    month = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * month + 2) // 5 + 1
+    month = month + 3 if month < 10 else month - 9
+    year = year_of_era + era * 400 + (month <= 2)
+    sign = "-" if year < 0 else ""
+    return f'"{sign}{abs(year):04d}-{month:02d}-{day:02d}T00:00:00.000Z"'
+
+
+def time_text(millis: int, zone: str) -> str:
+    """Milliseconds of a day as HH:mm:ss.SSS and `zone`; a number outside the day stays a number, so nothing is lost."""
+    if not 0 <= millis < MILLIS_PER_DAY:
+        return str(millis)
+    seconds, millis = divmod(millis, 1000)
+    minutes, seconds = divmod(seconds, 60)
+    return f'"{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}.{millis:03d}{zone}"'

@@ -1,0 +1,214 @@
+"""A writer schema as a graph of nodes, the one form that both decoders are compiled from.
+
+Source: the Avro 1.12 specification, "Schema Declaration" and "Names"; logical types as Confluent's AvroData reads them.
+Not for: schema evolution (a record is decoded with the schema it was written with), defaults, or validating what the
+registry already accepted beyond what decoding needs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+MAX_SCALE = 10_000
+
+# The logical types that change the JSON, by the Avro type they stand on, with Connect's own names for them.
+_LOGICAL = {
+    ("int", "date"): "date",
+    ("int", "org.apache.kafka.connect.data.Date"): "date",
+    ("int", "time-millis"): "time-millis",
+    ("int", "org.apache.kafka.connect.data.Time"): "time-millis",
+    ("bytes", "decimal"): "decimal",
+    ("fixed", "decimal"): "decimal",
+}
+
+
+class InvalidSchemaError(ValueError):
+    """The text is not an Avro schema; the message says what is wrong and where."""
+
+
+@dataclass(eq=False)
+class Scalar:
+    """A primitive type, or bytes with a decimal in it; `logical` is empty where it does not change the JSON."""
+
+    kind: str
+    logical: str = ""
+    scale: int = 0
+
+
+@dataclass(eq=False)
+class Fixed:
+    """`size` bytes; a decimal where `logical` says so."""
+
+    fullname: str
+    size: int
+    logical: str = ""
+    scale: int = 0
+
+
+@dataclass(eq=False)
+class Enum:
+    """One of `symbols`, by position."""
+
+    fullname: str
+    symbols: tuple[str, ...]
+
+
+@dataclass(eq=False)
+class Array:
+    """Blocks of `items`."""
+
+    items: Node
+
+
+@dataclass(eq=False)
+class Map:
+    """Blocks of string keys and `values`."""
+
+    values: Node
+
+
+@dataclass(eq=False)
+class Union:
+    """A branch number and the value of that branch."""
+
+    branches: tuple[Node, ...]
+
+
+@dataclass(eq=False)
+class Record:
+    """Named fields in order; may lead back to itself."""
+
+    fullname: str
+    fields: list[tuple[str, Node]] = field(default_factory=list)
+
+
+Node: TypeAlias = Scalar | Fixed | Enum | Array | Map | Union | Record
+
+
+def parse_schema(text: str) -> Node:
+    """The graph of the Avro schema in `text` (JSON, references resolved). Raises InvalidSchemaError."""
+    try:
+        return _Parser().node(json.loads(text), "")
+    except json.JSONDecodeError as error:
+        raise InvalidSchemaError(f"not JSON: {error}") from error
+    except RecursionError as error:
+        raise InvalidSchemaError("nested too deeply") from error
+
+
+def is_null(node: Node) -> bool:
+    """Whether `node` is the null type."""
+    return isinstance(node, Scalar) and node.kind == "null"
+
+
+def min_size(node: Node, above: tuple[Node, ...] = ()) -> int:
+    """The least number of bytes that a value of `node` takes: 0 or at least 1."""
+    if isinstance(node, Record):
+        if node in above:
+            return 0
+        return sum(min_size(child, (*above, node)) for _, child in node.fields)
+    if isinstance(node, Fixed):
+        return node.size
+    return 0 if is_null(node) else 1
+
+
+def branch_names(branches: Iterable[Node]) -> list[str]:
+    """Connect's field names for the branches of a wide union: the type, or a named type's name without namespace.
+
+    Source: AvroData.unionMemberFieldName with enhanced.avro.schema.support off, its default. Two named types that
+    differ in namespace only are an error there; here they keep their full names.
+    """
+    full = [getattr(node, "fullname", "") or _type_name(node) for node in branches]
+    short = [name.rpartition(".")[2] for name in full]
+    return [name if short.count(name) == 1 else whole for name, whole in zip(short, full, strict=True)]
+
+
+def _type_name(node: Node) -> str:
+    return node.kind if isinstance(node, Scalar) else type(node).__name__.lower()
+
+
+class _Parser:
+    """Names seen so far, by full name."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, Node] = {}
+
+    def node(self, raw: Any, namespace: str) -> Node:
+        if isinstance(raw, list):
+            return self._union(raw, namespace)
+        if isinstance(raw, str):
+            return self._reference(raw, namespace)
+        if not isinstance(raw, dict) or "type" not in raw:
+            raise InvalidSchemaError(f"a schema is a name, a list or an object with a type, not {str(raw)[:80]}")
+        kind = raw["type"]
+        if not isinstance(kind, str):
+            return self.node(kind, namespace)
+        if kind in PRIMITIVES:
+            return Scalar(kind, *_logical_of(kind, raw))
+        if kind in ("record", "error", "enum", "fixed"):
+            return self._define(kind, raw, namespace)
+        if kind == "array":
+            return Array(self.node(_get(raw, "items"), namespace))
+        if kind == "map":
+            return Map(self.node(_get(raw, "values"), namespace))
+        return self._reference(kind, namespace)
+
+    def _union(self, raw: list[Any], namespace: str) -> Union:
+        branches = tuple(self.node(branch, namespace) for branch in raw)
+        if not branches or any(isinstance(branch, Union) for branch in branches):
+            raise InvalidSchemaError("a union has at least one branch and none that is a union")
+        return Union(branches)
+
+    def _reference(self, name: str, namespace: str) -> Node:
+        if name in PRIMITIVES:
+            return Scalar(name)
+        found = self._named.get(_full(name, namespace)) or self._named.get(name)
+        if found is None:
+            raise InvalidSchemaError(f"the type {name!r} is not defined before it is used")
+        return found
+
+    def _define(self, kind: str, raw: dict[str, Any], namespace: str) -> Node:
+        fullname = _full(str(_get(raw, "name")), raw.get("namespace", namespace) or "")
+        if fullname in self._named:
+            raise InvalidSchemaError(f"the type {fullname!r} is defined twice")
+        if kind == "enum":
+            self._named[fullname] = Enum(fullname, tuple(map(str, _get(raw, "symbols"))))
+        elif kind == "fixed":
+            self._named[fullname] = Fixed(fullname, _size(raw), *_logical_of("fixed", raw))
+        else:
+            # Known before its fields are read, so that a field may lead back to it.
+            self._named[fullname] = record = Record(fullname)
+            inner = fullname.rpartition(".")[0]
+            for each in _get(raw, "fields"):
+                record.fields.append((str(_get(each, "name")), self.node(_get(each, "type"), inner)))
+        return self._named[fullname]
+
+
+def _full(name: str, namespace: str) -> str:
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def _get(raw: Any, key: str) -> Any:
+    if not isinstance(raw, dict) or key not in raw:
+        raise InvalidSchemaError(f"{key!r} is missing in {str(raw)[:80]}")
+    return raw[key]
+
+
+def _size(raw: dict[str, Any]) -> int:
+    size = _get(raw, "size")
+    if not isinstance(size, int) or size < 0:
+        raise InvalidSchemaError(f"a fixed has a size of 0 or more, not {size!r}")
+    return size
+
+
+def _logical_of(kind: str, raw: dict[str, Any]) -> tuple[str, int]:
+    """The logical type and scale that matter for the JSON; one that is not valid is ignored, as Avro demands."""
+    logical = _LOGICAL.get((kind, str(raw.get("logicalType", "")).lower()))
+    logical = logical or _LOGICAL.get((kind, str(raw.get("connect.name", ""))), "")
+    scale = raw.get("scale", 0) if logical == "decimal" else 0
+    if not isinstance(scale, int) or not 0 <= scale <= MAX_SCALE:
+        return "", 0
+    return logical, scale
