@@ -11,13 +11,12 @@ from __future__ import annotations
 import base64
 import fcntl
 import os
-import signal
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from firn.child import run_child
 from firn.errors import ConfigError, TransientError
 from firn.keys import private_key_der
 from firn.retry import with_retries
@@ -26,9 +25,6 @@ from firn.snowflake import SnowflakeLogin, connect
 from firn.transform_results import TransformResult, failure, read_result
 
 PROJECT = PROJECT_ROOT / "dbt"
-
-# How a dbt process is asked to stop, and how many seconds it gets: on SIGINT it cancels its queries in Snowflake.
-_STOP = ((signal.SIGINT, 10), (signal.SIGTERM, 5), (signal.SIGKILL, 5))
 
 
 def run_dbt(
@@ -45,13 +41,14 @@ def run_dbt(
     """
     home = settings.home / "dbt"
     environment = _environment(login)
-    with _only_run(home) as lock:
+    with _only_run(home):
         with_retries(settings.retry_deadline_seconds, _check_login, login)
         results = home / "target" / "run_results.json"
         results.unlink(missing_ok=True)
-        code, output = _run(_command(home, select, full_refresh), environment, lock)
+        heard: list[str] = []
+        code, said = run_child(_command(home, select, full_refresh), environment, heard.append)
         if code not in (0, 1) or not results.exists():
-            raise _unfinished(output, home)
+            raise _unfinished([*said, *heard], home)
         result = read_result(home / "target")
     if not result.nodes:
         raise ConfigError(
@@ -71,8 +68,8 @@ def _check_login(login: SnowflakeLogin) -> None:
 
 
 @contextmanager
-def _only_run(home: Path) -> Iterator[int]:
-    """Hold the lock of `home`: two runs would mix up their results. dbt inherits it, so the lock outlives us."""
+def _only_run(home: Path) -> Iterator[None]:
+    """Hold the lock of `home`: two runs would mix up their results."""
     home.mkdir(parents=True, exist_ok=True)
     with (home / "lock").open("w") as lock:
         try:
@@ -81,16 +78,17 @@ def _only_run(home: Path) -> Iterator[int]:
             raise TransientError(
                 "Another transform is running.", where=str(home), next_step="Wait for its end, then run this again."
             ) from None
-        yield lock.fileno()
+        yield
 
 
 def _command(home: Path, select: str | None, full_refresh: bool) -> list[str]:
     quiet = ["--quiet", "--no-use-colors", "--no-send-anonymous-usage-stats", "--no-partial-parse"]
     places = [f"--project-dir={PROJECT}", f"--profiles-dir={PROJECT}"]
     outputs = [f"--target-path={home / 'target'}", f"--log-path={home / 'logs'}"]
-    chosen = ["--select", select] if select else []
+    # "buildable": with a selection, leave out tests that also read models outside it and its ancestors.
+    chosen = ["--select", select, "--indirect-selection=buildable"] if select else []
     fresh = ["--full-refresh"] if full_refresh else []
-    return [sys.executable, "-m", "dbt.cli.main", "build", *quiet, *places, *outputs, *chosen, *fresh]
+    return [sys.executable, "-m", "firn.dbt_child", "build", *quiet, *places, *outputs, *chosen, *fresh]
 
 
 def _environment(login: SnowflakeLogin) -> dict[str, str]:
@@ -114,40 +112,10 @@ def _environment(login: SnowflakeLogin) -> dict[str, str]:
     }
 
 
-def _run(command: list[str], environment: Mapping[str, str], lock: int) -> tuple[int, str]:
-    """Exit code and printed text. dbt has its own session, so that only `_stop` sends it signals, and each once."""
-    process = subprocess.Popen(
-        command,
-        env=dict(environment),
-        cwd=PROJECT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-        pass_fds=(lock,),
-    )
-    try:
-        output, _ = process.communicate()
-    except BaseException:
-        _stop(process)
-        raise
-    return process.returncode, output
-
-
-def _stop(process: subprocess.Popen[str]) -> None:
-    for number, seconds in _STOP:
-        process.send_signal(number)
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            continue
-        return
-
-
-def _unfinished(output: str, home: Path) -> ConfigError:
+def _unfinished(output: list[str], home: Path) -> ConfigError:
+    text = "\n".join(output).strip()
     return ConfigError(
-        f"dbt ended before it ran a model:\n{output.strip()[-3000:]}",
+        f"dbt ended before it ran a model:\n{text[-3000:]}",
         where=str(PROJECT),
         next_step=f"Correct the project; dbt's own log is {home / 'logs' / 'dbt.log'}.",
     )

@@ -27,8 +27,8 @@ class NodeResult:
     """What became of one model or test.
 
     `kind` is dbt's resource type (model, test, ...); `status` dbt's word (success, pass, warn, error, fail, skipped);
-    `rows` how many rows a table or incremental model wrote, or failed a test; `query` the file of the compiled
-    statement; `message` is empty where all went well.
+    `rows` how many rows a table or incremental model wrote (None where Snowflake does not say), or failed a test;
+    `query` the file of the compiled statement; `message` is empty where all went well.
     """
 
     name: str
@@ -115,11 +115,10 @@ def _rows(node: Mapping[str, Any], result: Mapping[str, Any]) -> int | None:
     if node["resource_type"] == "test":
         found: int | None = result["failures"]
         return found
-    # For a view Snowflake counts its own answer, "successfully created", as one row.
-    if result["status"] != "success" or node["config"]["materialized"] == "view":
-        return None
-    written: int | None = result["adapter_response"].get("rows_affected")
-    return written
+    # The driver's statistics of the statement. Its row count is no substitute: CREATE TABLE AS answers with one row.
+    answer = result["adapter_response"]
+    counts = [answer[key] for key in ("rows_inserted", "rows_updated") if answer.get(key) is not None]
+    return sum(counts) if counts else None
 
 
 def _next_step(failed: tuple[NodeResult, ...]) -> str:
