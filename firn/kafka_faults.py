@@ -20,6 +20,16 @@ _DENIED = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
+_REFUSED = {
+    KafkaError.TOPIC_EXCEPTION,
+    KafkaError.INVALID_REPLICATION_FACTOR,
+    KafkaError.INVALID_PARTITIONS,
+    KafkaError.INVALID_CONFIG,
+    KafkaError.INVALID_RECORD,
+    KafkaError.POLICY_VIOLATION,
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+}
 
 
 class ConnectionFaults:
@@ -54,6 +64,12 @@ class ConnectionFaults:
                 f"Kafka does not allow this: {doing} ({error.str()}).",
                 where=f"brokers {self.brokers}",
                 next_step="Grant the API key this right (ACLs of the topic, group or cluster).",
+            )
+        if error.code() in _REFUSED:
+            return ConfigError(
+                f"Kafka refuses to {doing}: {error.str()}",
+                where=f"brokers {self.brokers}",
+                next_step="Correct what was asked for: the topic's name, partitions, replication factor or settings.",
             )
         for code in self._RANK:
             if code in self._heard:

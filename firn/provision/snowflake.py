@@ -1,0 +1,63 @@
+"""The Snowflake side: does the login work, and do database, schema and warehouse exist for its role.
+
+It only looks: these objects belong to Terraform (infra/) or to an administrator.
+"""
+
+from __future__ import annotations
+
+from snowflake.connector import SnowflakeConnection
+
+from firn.provision.findings import Finding
+from firn.snowflake import MissingObjectError, SnowflakeLogin, connect, query
+
+
+def check_snowflake(login: SnowflakeLogin) -> list[Finding]:
+    """Log in and look for the objects. An absent one is a finding in state `missing`; a refused login raises."""
+    with connect(login) as connection:
+        who = query(connection, "SELECT CURRENT_USER() AS LOGIN, CURRENT_ROLE() AS ROLE, CURRENT_VERSION() AS VERSION")
+        detail = f"user {who[0]['LOGIN']}, role {who[0]['ROLE']}, version {who[0]['VERSION']}"
+        return [
+            Finding("snowflake login", login.account, "ok", detail),
+            _database(connection, login),
+            _schema(connection, login),
+            _warehouse(connection, login),
+        ]
+
+
+def _database(connection: SnowflakeConnection, login: SnowflakeLogin) -> Finding:
+    rows = query(connection, f"SHOW DATABASES LIKE {_literal(login.database)}")
+    return _looked_up("database", login.database, rows, login, f"GRANT USAGE ON DATABASE {login.database}")
+
+
+def _schema(connection: SnowflakeConnection, login: SnowflakeLogin) -> Finding:
+    name = f"{login.database}.{login.schema}"
+    try:
+        rows = query(
+            connection, f"SHOW SCHEMAS LIKE {_literal(login.schema)} IN DATABASE {_identifier(login.database)}"
+        )
+    except MissingObjectError:
+        rows = []
+    found = _looked_up("schema", login.schema, rows, login, f"GRANT USAGE ON SCHEMA {name}")
+    return Finding(found.kind, name, found.state, found.detail)
+
+
+def _warehouse(connection: SnowflakeConnection, login: SnowflakeLogin) -> Finding:
+    rows = query(connection, f"SHOW WAREHOUSES LIKE {_literal(login.warehouse)}")
+    return _looked_up("warehouse", login.warehouse, rows, login, f"GRANT USAGE ON WAREHOUSE {login.warehouse}")
+
+
+def _looked_up(kind: str, name: str, rows: list[dict[str, object]], login: SnowflakeLogin, grant: str) -> Finding:
+    if any(str(row["name"]).upper() == name.upper() for row in rows):
+        return Finding(kind, name, "ok")
+    detail = f"does not exist, or role {login.role} may not see it: make it, then {grant} TO ROLE {login.role}"
+    return Finding(kind, name, "missing", detail)
+
+
+def _literal(text: str) -> str:
+    """A pattern literal; `_` and `%` in a name match themselves too, so the rows are compared again."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _identifier(name: str) -> str:
+    """Quoted as Snowflake resolves an unquoted name: in capitals."""
+    return '"' + name.upper().replace('"', '""') + '"'
