@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import typer
 
-from flows.commands import sink, sql, transform
+from flows.commands import sink, sql, stack, transform
 
 COMMANDS: list[Callable[[typer.Typer], None]] = [
+    stack.add,
     sink.add,
     transform.add,
     sql.add,

@@ -1,0 +1,158 @@
+"""Apache Kafka: broker and controller in one KRaft process, one SASL_SSL PLAIN listener for clients and itself.
+
+Source: https://kafka.apache.org/documentation/#brokerconfigs. Whoever has the api key may do everything (no ACLs).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import uuid
+from base64 import urlsafe_b64encode
+from typing import ClassVar
+
+from firn.errors import TerminalError
+from firn.local.certificates import ensure_certificates
+from firn.local.home import LOOPBACK, Home, write_private
+from firn.local.process import Launch
+from firn.local.server import NotHealthy, Server, java, jvm_part
+from firn.secrets import KafkaSecret, read_secret
+
+_LOG4J = """\
+rootLogger.level = WARN
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d %p %c: %m%n
+logger.server.name = kafka.server
+logger.server.level = INFO
+logger.configuration.name = kafka.server.KafkaConfig
+logger.configuration.level = WARN
+"""
+
+
+class Broker(Server):
+    """The Kafka broker. Its credentials are those of the Kafka secret at the time it starts."""
+
+    name: ClassVar[str] = "kafka"
+    ports: ClassVar[tuple[str, ...]] = ("kafka", "kafka-controller")
+    needs: ClassVar[tuple[str, ...]] = ("secrets-manager",)
+
+    def launch(self, home: Home) -> Launch:
+        """Write certificates and properties, format the log folder once, and say what to start."""
+        settings = home.settings()
+        secret = read_secret(settings, settings.kafka_secret_id, KafkaSecret)
+        folder = home.data(self.name)
+        ensure_certificates(folder)
+        write_private(folder / "server.properties", _server_properties(home, secret))
+        write_private(folder / "client.properties", _client_properties(home, secret))
+        write_private(folder / "log4j2.properties", _LOG4J)
+        _format_once(home)
+        heap = ("-Xms128m", "-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=50")
+        command = _java(home, *heap, "kafka.Kafka", str(folder / "server.properties"))
+        return Launch(command, cwd=folder, env={"KAFKA_OPTS": None})
+
+    def check(self, home: Home) -> None:
+        """Ask for metadata as a client would: proves TLS, the credentials and the broker at once."""
+        # Imported late: `firn --help` must not wait for librdkafka.
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        try:
+            lines = (home.data(self.name) / "client.properties").read_text().splitlines()
+        except OSError as error:
+            raise NotHealthy("it was never configured") from error
+        configuration = dict(line.split("=", 1) for line in lines)
+        try:
+            # Without a log level librdkafka prints each refused connection to stderr.
+            AdminClient({**configuration, "log_level": 0}).list_topics(timeout=3)
+        except KafkaException as error:
+            raise NotHealthy(f"no metadata from {home.address('kafka')}: {error.args[0].str()}") from error
+
+    def address(self, home: Home) -> str:
+        """The bootstrap server."""
+        return home.address("kafka")
+
+
+def _java(home: Home, *arguments: str) -> list[str]:
+    log4j = home.data(Broker.name) / "log4j2.properties"
+    return [java(), "-cp", f"{jvm_part('kafka')}/*", f"-Dlog4j2.configurationFile={log4j}", *arguments]
+
+
+def _format_once(home: Home) -> None:
+    """Give the log folder a cluster id; a folder that has one is left alone."""
+    folder = home.data(Broker.name)
+    if (folder / "logs" / "meta.properties").exists():
+        return
+    cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+    arguments = ("format", "--ignore-formatted", "-t", cluster_id, "-c", str(folder / "server.properties"))
+    tool = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "kafka.tools.StorageTool", *arguments)
+    done = subprocess.run(_java(home, *tool), capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode != 0:
+        raise TerminalError(
+            f"Kafka cannot format its storage: {(done.stderr or done.stdout).strip()[-500:]}",
+            where=str(folder),
+            next_step="`firn down --purge` empties it.",
+        )
+
+
+def _server_properties(home: Home, secret: KafkaSecret) -> str:
+    folder, listener = home.data(Broker.name), f"CLIENT://{home.address('kafka')}"
+    user, password = secret.api_key.get_secret_value(), secret.api_secret.get_secret_value()
+    login = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{_quoted(user)}" ' + (
+        f'password="{_quoted(password)}" user_{user}="{_quoted(password)}";'
+    )
+    lines = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@{home.address('kafka-controller')}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"{listener},CONTROLLER://{LOOPBACK}:{home.ports['kafka-controller']}",
+        "advertised.listeners": listener,
+        "listener.security.protocol.map": "CLIENT:SASL_SSL,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "CLIENT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.client.plain.sasl.jaas.config": login,
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(folder / "broker.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(home.ca_file),
+        "log.dirs": str(folder / "logs"),
+        "auto.create.topics.enable": "false",
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.num.partitions": "4",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        # One machine with few cores: the defaults are for many clients and disks.
+        "num.network.threads": "2",
+        "num.io.threads": "4",
+        "log.cleaner.dedupe.buffer.size": "16777216",
+    }
+    return "".join(f"{name}={_escaped(value)}\n" for name, value in lines.items())
+
+
+def _client_properties(home: Home, secret: KafkaSecret) -> str:
+    """What librdkafka needs to enter, for health checks that do not depend on Secrets Manager."""
+    lines = {
+        "bootstrap.servers": home.address("kafka"),
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanisms": "PLAIN",
+        "sasl.username": secret.api_key.get_secret_value(),
+        "sasl.password": secret.api_secret.get_secret_value(),
+        "ssl.ca.location": str(home.ca_file),
+    }
+    return "".join(f"{name}={value}\n" for name, value in lines.items())
+
+
+def _quoted(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _escaped(value: str) -> str:
+    # Java's properties files read a backslash as an escape.
+    return value.replace("\\", "\\\\")

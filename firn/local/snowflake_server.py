@@ -1,0 +1,37 @@
+"""The supervisor's side of the local Snowflake: how `firn.local.snowflake` is started and checked, and nothing more."""
+
+from __future__ import annotations
+
+import sys
+from typing import ClassVar
+
+from firn.local.home import Home, write_private
+from firn.local.process import Launch
+from firn.local.seed import ACCOUNT, snowflake_sql
+from firn.local.server import Server, http_get
+
+
+class Snowflake(Server):
+    """Snowflake, with the seed's database, warehouse, roles and user in it."""
+
+    name: ClassVar[str] = "snowflake"
+    ports: ClassVar[tuple[str, ...]] = ("snowflake",)
+    needs: ClassVar[tuple[str, ...]] = ("secrets-manager",)
+
+    def launch(self, home: Home) -> Launch:
+        """Write the SQL of the first start and say what to start."""
+        folder = home.data(self.name)
+        bootstrap = folder / "bootstrap.sql"
+        if not bootstrap.exists():
+            write_private(bootstrap, snowflake_sql(home))
+        options = ("--port", str(home.ports["snowflake"]), "--data-dir", str(folder / "db"))
+        more = ("--account", ACCOUNT, "--bootstrap-sql", str(bootstrap))
+        return Launch([sys.executable, "-m", "firn.local.snowflake", *options, *more], cwd=folder, env={})
+
+    def check(self, home: Home) -> None:
+        """The server answers."""
+        http_get(f"{home.url('snowflake')}/health")
+
+    def address(self, home: Home) -> str:
+        """The account URL."""
+        return home.url("snowflake")
