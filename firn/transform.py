@@ -17,12 +17,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from firn.child import run_child
-from firn.errors import ConfigError, TransientError
+from firn.errors import ConfigError, FirnError, TransientError
 from firn.keys import private_key_der
 from firn.retry import with_retries
 from firn.settings import PROJECT_ROOT, Settings
 from firn.snowflake import SnowflakeLogin, connect
-from firn.transform_results import TransformResult, failure, read_result
+from firn.transform_results import TransformInterruptedError, TransformResult, connection_lost, failure, read_result
 
 PROJECT = PROJECT_ROOT / "dbt"
 
@@ -112,10 +112,11 @@ def _environment(login: SnowflakeLogin) -> dict[str, str]:
     }
 
 
-def _unfinished(output: list[str], home: Path) -> ConfigError:
+def _unfinished(output: list[str], home: Path) -> FirnError:
     text = "\n".join(output).strip()
-    return ConfigError(
+    kind = TransformInterruptedError if connection_lost(text) else ConfigError
+    return kind(
         f"dbt ended before it ran a model:\n{text[-3000:]}",
         where=str(PROJECT),
-        next_step=f"Correct the project; dbt's own log is {home / 'logs' / 'dbt.log'}.",
+        next_step=f"Correct what dbt names and run again; dbt's own log is {home / 'logs' / 'dbt.log'}.",
     )

@@ -90,12 +90,17 @@ def failure(result: TransformResult, where: str) -> TransformError | TransformIn
     lines = [f"{node.kind} {node.name}: {node.message or node.status}" for node in result.failed]
     what = f"dbt failed in {len(result.failed)} of {len(result.nodes)} nodes:\n" + "\n".join(lines)
     error: TransformError | TransformInterruptedError
-    if all(_CONNECTION_LOST.search(node.message) for node in result.failed):
+    if all(connection_lost(node.message) for node in result.failed):
         error = TransformInterruptedError(what, where=where, next_step="Run it again: what is done is not done twice.")
     else:
         error = TransformError(what, where=where, next_step=_next_step(result.failed))
     error.result = result
     return error
+
+
+def connection_lost(text: str) -> bool:
+    """Whether dbt's message is the driver's word for a connection that failed."""
+    return _CONNECTION_LOST.search(text) is not None
 
 
 def _node(node: Mapping[str, Any], result: Mapping[str, Any]) -> NodeResult:
