@@ -15,6 +15,7 @@ import sqlglot
 from fakesnow.cursor import FakeSnowflakeCursor
 from fakesnow.dialect import parse_one
 from fakesnow.statement_type import statement_type_id
+from pyarrow.compute import match_like
 from sqlglot import Expr, exp
 
 from firn.local.snowflake import dml, functions, loading, temporary
@@ -121,7 +122,7 @@ class Cursor(FakeSnowflakeCursor):
     def run_plain(self, expression: Expr, params: Any) -> int | None:
         """Run a statement on DuckDB without locks and transactions; returns the count of affected rows."""
         session = self._conn
-        expression = functions.fill_in(session, temporary.localise(session, expression.copy()))
+        expression = functions.fill_in(session, functions.variants(temporary.localise(session, expression.copy())))
         params = dict(params) if isinstance(params, dict) else None if params is None else list(params)
         self.check_db_and_schema(expression)
         if isinstance(expression, exp.Copy):
@@ -131,6 +132,10 @@ class Cursor(FakeSnowflakeCursor):
         else:
             self._run_parts(expression, params)
             temporary.remember(session, expression)
+            if isinstance(expression, exp.Comment):
+                self.answer(Answer.status())
+            elif isinstance(expression, exp.Show) and expression.args.get("like"):
+                self._keep_names_like(expression.args["like"].name)
             return self._rowcount
         self.answer(answer)
         return answer.affected
@@ -139,6 +144,12 @@ class Cursor(FakeSnowflakeCursor):
         for part in self._transform_explode(expression):
             transformed = self._transform(part, params)
             self._execute(transformed, params if transformed.find(exp.Placeholder) else None)
+
+    def _keep_names_like(self, pattern: str) -> None:
+        """Apply SHOW ... LIKE to the result: fakesnow does so for some kinds of objects only."""
+        table = self._arrow_table
+        if table is not None and "name" in table.column_names:
+            self._arrow_table = table.filter(match_like(table["name"], pattern, ignore_case=True))
 
     def answer(self, answer: Answer) -> None:
         """Make `answer` this cursor's result."""

@@ -17,7 +17,7 @@ from fakesnow import info_schema, macros
 from fakesnow.instance import GLOBAL_DATABASE_NAME, FakeSnow
 from fakesnow.transforms import show, stage
 
-from firn.local.snowflake import grants, principals
+from firn.local.snowflake import grants, principals, views
 
 KEPT_RESULTS = 64
 LARGEST_KEPT_RESULT = 4_000_000
@@ -64,6 +64,8 @@ class Engine(FakeSnow):
         self.attach(GLOBAL_DATABASE_NAME)
         self.duck_conn.execute(info_schema.fs_global_creation_sql())
         self.duck_conn.execute(show.fs_global_creation_sql())
+        for view in views.REPLACED:
+            self.duck_conn.execute(view)
         for file in sorted(Path(self.db_path or "").glob("*.db")):
             if file.stem != GLOBAL_DATABASE_NAME:
                 self.attach(file.stem)

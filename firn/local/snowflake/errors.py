@@ -26,9 +26,13 @@ RESOURCES = (300005, "53200")
 INTERNAL = (300002, "XX000")
 
 
-def sql_error(code: tuple[int, str], message: str) -> sf.ProgrammingError:
+class LocalError(sf.ProgrammingError):
+    """An error that already is what the client shall see."""
+
+
+def sql_error(code: tuple[int, str], message: str) -> LocalError:
     """A Snowflake error: `code` is (errno, sqlstate)."""
-    return sf.ProgrammingError(msg=message, errno=code[0], sqlstate=code[1])
+    return LocalError(msg=message, errno=code[0], sqlstate=code[1])
 
 
 def compilation_error(code: tuple[int, str], message: str) -> sf.ProgrammingError:
@@ -142,6 +146,8 @@ _RULES = [
 
 def to_snowflake(error: Exception, statement: str) -> sf.ProgrammingError:
     """The Snowflake error for anything `statement` may raise. Always returns one: nothing becomes an HTTP 500."""
+    if isinstance(error, LocalError):
+        return error
     if isinstance(error.__cause__, duckdb.Error):
         error = error.__cause__
     if isinstance(error, duckdb.Error):

@@ -35,6 +35,14 @@ _FUNCTIONS: dict[str, Callable[[Session], str | None]] = {
 }
 
 
+def variants(expression: Expr) -> Expr:
+    """`x::VARIANT` wraps any value; DuckDB's cast to JSON would parse a text instead."""
+    for cast in list(expression.find_all(exp.Cast)):
+        if cast.to.is_type("variant"):
+            cast.replace(exp.ToVariant(this=cast.this))
+    return expression
+
+
 def fill_in(session: Session, expression: Expr) -> Expr:
     """Replace the session's functions by their values; a column of a query keeps the function's name."""
     for node in list(expression.find_all(exp.Func)):

@@ -10,14 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from base64 import b64encode
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
 import snowflake.connector.errors as sf
 from fakesnow import statement_type
-from fakesnow.arrow import to_ipc, to_sf
 from fakesnow.converter import from_binding
 from fakesnow.dialect import parse_one
 from fakesnow.rowtype import describe_as_rowtype
@@ -26,6 +24,7 @@ from starlette.concurrency import run_in_threadpool
 
 from firn.local.snowflake.errors import first_words, to_snowflake
 from firn.local.snowflake.registry import Login
+from firn.local.snowflake import results
 from firn.local.snowflake.cursor import Cursor
 from firn.local.snowflake.session import Session
 
@@ -100,14 +99,10 @@ def _run_locked(session: Session, body: Json, query_id: str, upload_url: str) ->
         try:
             return _answer(session, sql, body, query_id, upload_url)
         except Exception as error:
+            session.transactions.repair()
             failure = to_snowflake(error, sql)
-            log.info(
-                "session %s: %s: %06d %s",
-                session.id,
-                first_words(sql),
-                failure.errno,
-                first_words(str(failure.raw_msg), 24),
-            )
+            # Without the message: it may repeat values of the data.
+            log.info("session %s: %s: error %06d (%s)", session.id, first_words(sql), failure.errno, failure.sqlstate)
             return failed(failure, query_id)
 
 
@@ -173,7 +168,7 @@ def _result(session: Session, cursor: Cursor, query_id: str, batch_total: int | 
         values = zip(*[c.to_pylist() for c in table.columns], strict=True)
         rows = {"queryResultFormat": "json", "rowset": [[None if v is None else str(v) for v in row] for row in values]}
     elif table is not None:
-        rows["rowsetBase64"] = b64encode(to_ipc(to_sf(table, rowtype))).decode()
+        rows["rowsetBase64"] = results.encode(table, rowtype)
     return _success(session, query_id, {"rowtype": rowtype, "total": total, "statementTypeId": type_id, **rows})
 
 

@@ -25,8 +25,11 @@ def localise(session: Session, expression: Expr) -> Expr:
             continue
         name = statement.full_name(table)
         if table is made:
+            # Without a qualifier: fakesnow looks for its own tables beside a qualified one.
             expression.set("_temporary", name)
-        if table is made or name in session.temporary:
+            table.set("catalog", None)
+            table.set("db", None)
+        elif name in session.temporary:
             table.set("catalog", exp.to_identifier("temp"))
             table.set("db", exp.to_identifier("main"))
     if isinstance(expression, exp.Drop):

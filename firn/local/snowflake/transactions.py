@@ -171,6 +171,11 @@ class Transactions:
             self._abandon(tx)
             self._end(tx)
 
+    def repair(self) -> None:
+        """After a failed statement of any kind: DuckDB may have aborted its transaction; the next one starts anew."""
+        if self.current is not None and self.current.started:
+            self._abandon(self.current)
+
     def _end(self, tx: Transaction) -> None:
         self.last_id, self.current = tx.id, None
         self._locks.release(tx.id)
