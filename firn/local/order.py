@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from firn.local.server import Server
 
 
 class Abandoned(Exception):  # noqa: N818  (a state, not a fault)
-    """Somebody else failed, or Ctrl-C: this one stops trying."""
+    """A server it waits for failed, or Ctrl-C: this one stops trying."""
 
 
 def needed_by(servers: Iterable[Server]) -> dict[str, tuple[str, ...]]:
@@ -28,8 +28,9 @@ def each_in_order(
 ) -> None:
     """Run `work(server, abandon)` for each server in a thread, once those in `after[server.name]` are done.
 
-    `servers` must be sorted so that every server comes behind those it waits for. The first failure (or Ctrl-C) sets
-    `abandon`, at which `work` should raise Abandoned; when all threads have ended, that first failure is raised.
+    `servers` must be sorted so that every server comes behind those it waits for. A failure keeps back those that wait
+    for that server, nobody else; when all threads have ended, the first failure is raised. Ctrl-C sets `abandon`, at
+    which `work` should leave with Abandoned.
     """
     abandon = threading.Event()
     done: dict[str, Future[None]] = {}
@@ -46,9 +47,10 @@ def each_in_order(
         try:
             for server in servers:
                 done[server.name] = pool.submit(run, server)
-            wait(done.values(), return_when=FIRST_EXCEPTION)
-        finally:
+            wait(done.values())
+        except BaseException:
             abandon.set()
+            raise
     failures = [failure for future in done.values() if (failure := future.exception()) is not None]
     for failure in sorted(failures, key=lambda f: isinstance(f, Abandoned)):
         raise failure

@@ -27,7 +27,7 @@ from firn.local.schema_registry import SchemaRegistry
 from firn.local.secrets_manager import SecretsManager
 from firn.local.server import NotHealthy, Server
 from firn.local.snowflake_server import Snowflake
-from firn.local.starting import Starter
+from firn.local.starting import Starter, stop_server
 from firn.settings import PROJECT_ROOT
 
 # In start order: a server stands behind those it needs.
@@ -64,13 +64,13 @@ def status(root: Path) -> list[ServerStatus]:
 
 
 def up(root: Path, say: Say, *, new_ports: bool = False) -> list[ServerStatus]:
-    """Bring every server up that is not; on failure or Ctrl-C stop again what this call started.
+    """Bring every server up that is not. After a failure or Ctrl-C each server either works or is stopped.
 
     `new_ports` stops everything and chooses other ports. Raises StartError, or TerminalError for a port in use.
     """
     with _locked(root, say):
         if new_ports:
-            _stop(Home.load(root), SERVERS, say)
+            _stop(Home.load(root), say)
             (root / "stack.json").unlink(missing_ok=True)
         home = _with_ports(Home.load(root))
         if all(server.state == "running" for server in status(root)):
@@ -89,7 +89,7 @@ def down(root: Path, say: Say, *, purge: bool = False) -> None:
     with _locked(root, say):
         home = Home.load(root) if not purge else Home(root.resolve())
         home.env_file.unlink(missing_ok=True)
-        _stop(home, SERVERS, say)
+        _stop(home, say)
         if purge:
             _purge(home, say)
 
@@ -134,9 +134,10 @@ def _start(home: Home, say: Say) -> None:
     try:
         each_in_order(SERVERS, needed_by(SERVERS), bring_up)
     except BaseException:
-        say("Stopping what was started ...")
-        _stop(home, [server for server in SERVERS if server in starter.started], say)
-        if not any(process.find(home.pid_file(server.name)) for server in SERVERS):
+        running = [server.name for server in SERVERS if process.find(home.pid_file(server.name))]
+        if running:
+            say(f"Running: {', '.join(running)}. `firn up` starts the rest, `firn down` stops them.")
+        else:
             home.env_file.unlink(missing_ok=True)
         raise
 
@@ -151,16 +152,12 @@ def _require_free_ports(home: Home, server: Server) -> None:
             )
 
 
-def _stop(home: Home, servers: list[Server] | tuple[Server, ...], say: Say) -> None:
+def _stop(home: Home, say: Say) -> None:
     def stop(server: Server, _abandon: threading.Event) -> None:
-        pid_file = home.pid_file(server.name)
-        running = process.find(pid_file)
-        if running is not None:
-            process.stop(running, server.stop_seconds)
+        if stop_server(home, server):
             say(f"{server.name} stopped")
-        pid_file.unlink(missing_ok=True)
 
-    each_in_order(list(reversed(servers)), needing(servers), stop)
+    each_in_order(SERVERS[::-1], needing(SERVERS), stop)
 
 
 def _purge(home: Home, say: Say) -> None:

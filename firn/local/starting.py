@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from firn.errors import TerminalError
@@ -24,12 +24,11 @@ class StartError(TerminalError):
     """A server of the stack does not start; the message ends with the last lines of its log."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Starter:
-    """Brings servers of one home up, and remembers which processes it started."""
+    """Brings servers of one home up. A server that fails is stopped: none is left half."""
 
     home: Home
-    started: list[Server] = field(default_factory=list)
 
     def bring_up(self, server: Server, abandon: threading.Event) -> float:
         """Make `server` work: wait for it if it lives, else start it. Returns the seconds it took.
@@ -43,23 +42,26 @@ class Starter:
         return time.monotonic() - began
 
     def _recovers(self, server: Server, abandon: threading.Event) -> bool:
-        alive = process.find(self.home.pid_file(server.name))
-        if alive is None:
+        if process.find(self.home.pid_file(server.name)) is None:
             return False
         if self._wait(server, abandon, _PATIENCE_SECONDS) is None:
             return True
-        process.stop(alive, server.stop_seconds)
+        stop_server(self.home, server)
         return False
 
     def _start(self, server: Server, abandon: threading.Event) -> None:
         log = self.home.log(server.name)
         launch = server.launch(self.home)
         before = log.stat().st_size if log.exists() else 0
-        self.started.append(server)
         child = process.spawn(launch, log, self.home.pid_file(server.name))
-        # The thread waits for the child, so that it does not stay a zombie of ours when it ends.
+        # Somebody must wait for the child, or it stays a zombie of ours when it ends.
         threading.Thread(target=child.wait, daemon=True).start()
-        reason = self._wait(server, abandon, server.start_seconds, child)
+        reason: str | None = "it was interrupted."
+        try:
+            reason = self._wait(server, abandon, server.start_seconds, child)
+        finally:
+            if reason is not None:
+                stop_server(self.home, server)
         if reason is not None:
             raise StartError(
                 f"{server.name} did not start: {reason}{_ending(log, before)}",
@@ -84,6 +86,16 @@ class Starter:
                 return None
             if abandon.wait(_POLL_SECONDS):
                 raise Abandoned
+
+
+def stop_server(home: Home, server: Server) -> bool:
+    """Stop a server and forget its process. Returns whether it lived."""
+    pid_file = home.pid_file(server.name)
+    alive = process.find(pid_file)
+    if alive is not None:
+        process.stop(alive, server.stop_seconds)
+    pid_file.unlink(missing_ok=True)
+    return alive is not None
 
 
 def _ending(log: Path, offset: int) -> str:
