@@ -1,0 +1,129 @@
+"""Shared by all tests: one embedded stack for the whole run, and settings that never come from a developer's own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from firn.settings import PROJECT_ROOT, Settings, load_settings
+
+FIRN = Path(sys.executable).with_name("firn")
+STOP_SECONDS = 120
+
+
+def run_firn(
+    home: Path, *args: str | Path, timeout: float = 120, check: bool = True, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the public command line against `home`; with `check`, a failure shows what it printed."""
+    child = subprocess.Popen(
+        [FIRN, *map(str, args)],
+        cwd=PROJECT_ROOT,
+        env=environment(home) | (env or {}),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, err = child.communicate(timeout=timeout)
+    except BaseException:
+        # The whole group: Spark and dbt are children of the command.
+        os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+        raise
+    line = "firn " + " ".join(map(str, args))
+    assert not check or child.returncode == 0, f"`{line}` ended with {child.returncode}\n{out}\n{err}"
+    return subprocess.CompletedProcess(child.args, child.returncode, out, err)
+
+
+def environment(home: Path) -> dict[str, str]:
+    """The environment of a command that belongs to `home`, with nothing of the developer's own stack in it."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("FIRN_", "PREFECT_"))}
+    own = {"FIRN_HOME": str(home), "PREFECT_HOME": str(home / "prefect-client"), "DO_NOT_TRACK": "1"}
+    return kept | own
+
+
+@dataclass(frozen=True)
+class RunningStack:
+    """The embedded stack of this test run."""
+
+    home: Path
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment for subprocesses that use the stack."""
+        return environment(self.home)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the stack's clients."""
+        return Settings(_env_file=self.home / "stack.env", home=self.home)  # type: ignore[call-arg]
+
+    def run(
+        self, *args: str | Path, timeout: float = 120, check: bool = True, env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `firn <args>` against the stack; `env` adds variables."""
+        return run_firn(self.home, *args, timeout=timeout, check=check, env=env)
+
+
+@pytest.fixture(scope="session")
+def new_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
+    """Makes homes whose servers stop when the run ends, however it ends, a kill of pytest included."""
+    guards: list[subprocess.Popen[bytes]] = []
+
+    def make(name: str) -> Path:
+        home = tmp_path_factory.mktemp(name)
+        # Waits for the end of its input, which comes when this process closes it or dies.
+        script = f'cat > /dev/null; exec "{FIRN}" down'
+        guards.append(
+            subprocess.Popen(
+                ["/bin/sh", "-c", script],
+                env=environment(home),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        )
+        return home
+
+    yield make
+    for guard in guards:
+        assert guard.stdin is not None
+        guard.stdin.close()
+    for guard in guards:
+        guard.wait(STOP_SECONDS)
+
+
+@pytest.fixture(scope="session")
+def stack(new_home: Callable[[str], Path]) -> RunningStack:
+    """One embedded stack, up. FIRN_TEST_STACK=<its home> uses one that already runs, and leaves it running."""
+    if running := os.environ.get("FIRN_TEST_STACK"):
+        return RunningStack(Path(running).resolve())
+    home = new_home("stack")
+    run_firn(home, "up", timeout=300)
+    return RunningStack(home)
+
+
+@pytest.fixture(scope="session")
+def _empty_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("empty-home")
+
+
+@pytest.fixture(autouse=True)
+def _own_settings(monkeypatch: pytest.MonkeyPatch, _empty_home: Path) -> Iterator[None]:
+    """Settings start fresh in each test, from a home without a stack and without the developer's variables."""
+    for name in [name for name in os.environ if name.startswith("FIRN_") and name != "FIRN_TEST_STACK"]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("FIRN_HOME", str(_empty_home))
+    load_settings.cache_clear()
+    yield
+    load_settings.cache_clear()
