@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from firn.local.snowflake import databases, describe, grants, principals, settings_sql, stages
+from firn.local.snowflake import databases, describe, grants, principals, settings_sql, stages, transaction_sql
 from firn.local.snowflake.answers import Answer
 from firn.local.snowflake.session import Session
 
@@ -12,6 +12,7 @@ Command = Callable[[Session, str], Answer | None]
 
 _COMMANDS: dict[tuple[str, ...], Command] = {
     **settings_sql.COMMANDS,
+    **transaction_sql.COMMANDS,
     **databases.COMMANDS,
     **stages.COMMANDS,
     **principals.COMMANDS,

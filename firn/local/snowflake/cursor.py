@@ -1,7 +1,6 @@
 """How one statement runs: a fakesnow cursor under the session's rules, failing with Snowflake errors only.
 
-A statement goes to the first of: our own commands (`commands`), transaction control, DDL (commits what is open),
-queries and DML (inside `transactions`), everything else to fakesnow as it is.
+A statement goes to the first of: our own commands (`commands`), DDL (commits what is open), queries and DML (inside `transactions`), everything else to fakesnow as it is.
 """
 
 from __future__ import annotations
@@ -65,8 +64,6 @@ class Cursor(FakeSnowflakeCursor):
         self.statement_type = statement_type_id(expression)
         statement = Statement(sql, expression, session.database, session.schema)
         match statement.kind:
-            case Kind.BEGIN | Kind.COMMIT | Kind.ROLLBACK:
-                self._control(statement.kind)
             case Kind.DDL:
                 self._run_ddl(statement, params)
             case Kind.QUERY | Kind.APPEND | Kind.CHANGE:
@@ -75,11 +72,6 @@ class Cursor(FakeSnowflakeCursor):
                 if isinstance(expression, exp.Command) and not _fakesnow_knows(expression):
                     raise unsupported(sql)
                 self.run_plain(expression, params)
-
-    def _control(self, kind: Kind) -> None:
-        transactions = self._conn.transactions
-        {Kind.BEGIN: transactions.begin, Kind.COMMIT: transactions.commit, Kind.ROLLBACK: transactions.rollback}[kind]()
-        self.answer(Answer.status())
 
     def _run_ddl(self, statement: Statement, params: Any) -> None:
         session = self._conn
@@ -112,7 +104,7 @@ class Cursor(FakeSnowflakeCursor):
         def work() -> int | None:
             return self.run_plain(statement.expression, params)
 
-        session.transactions.run(work, Tables(statement.tables(), writes, lock))
+        session.transactions.run(work, Tables(statement.reads(), writes, lock))
 
     def _lock(self, table: str, claim: Claim) -> None:
         session = self._conn

@@ -99,10 +99,12 @@ class TableLocks:
         with self._changed:
             self._changed.notify_all()
 
-    def held(self) -> list[tuple[str, str, str]]:
-        """(table, transaction, query id) of every lock held, for SHOW LOCKS."""
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """(table, HOLDING or WAITING, transaction, query id) of every lock held or waited for."""
         with self._changed:
-            return [(table, claim.transaction, claim.query_id) for table, claim in self._holders.items()]
+            held = [(table, "HOLDING", c.transaction, c.query_id) for table, c in self._holders.items()]
+            waits = [(t, "WAITING", c.transaction, c.query_id) for t, queue in self._waiting.items() for c in queue]
+            return held + waits
 
 
 def _too_many(claim: Claim) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import logging
+import signal
 import sys
 import warnings
-from asyncio import Transport
-from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -34,6 +33,8 @@ def serve(options: argparse.Namespace) -> None:
         detached_seconds=options.detached_session_seconds,
         idle_transaction_seconds=options.idle_transaction_seconds,
     )
+    # uvicorn raises the signal again once it has stopped: then this is a clean end, not a death by signal.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     uvicorn.run(
         build_app(shared, registry),
         host="127.0.0.1",
@@ -51,9 +52,6 @@ def _tracking(registry: Registry) -> type[H11Protocol]:
     """uvicorn's protocol, telling `registry` when a TCP connection ends."""
 
     class Tracking(H11Protocol):
-        def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
             if self.client is not None:

@@ -1,11 +1,11 @@
-"""ALTER SESSION, SHOW PARAMETERS, USE ROLE and USE WAREHOUSE, SHOW LOCKS and TRANSACTIONS: the session's own state."""
+"""ALTER SESSION, SHOW PARAMETERS, USE ROLE and USE WAREHOUSE: the session's own state."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from firn.local.snowflake import principals
-from firn.local.snowflake.answers import NUMBER, TEXT, Answer, text_columns
+from firn.local.snowflake.answers import Answer, text_columns
 from firn.local.snowflake.words import Words
 
 if TYPE_CHECKING:
@@ -62,18 +62,6 @@ def _use_secondary_roles(session: Session, sql: str) -> Answer:  # noqa: ARG001 
     return Answer.status()
 
 
-def _show_locks(session: Session, sql: str) -> Answer:  # noqa: ARG001
-    rows = [(table, "PARTITIONS", int(tx), "HOLDING", query) for table, tx, query in session.shared.locks.held()]
-    columns = [("resource", TEXT), ("type", TEXT), ("transaction", NUMBER), ("status", TEXT), ("query_id", TEXT)]
-    return Answer(columns, rows)
-
-
-def _show_transactions(session: Session, sql: str) -> Answer:  # noqa: ARG001
-    current = session.transactions.current
-    rows = [(current.id, session.user, str(session.id), "running")] if current else []
-    return Answer(text_columns("id", "user", "session", "state"), rows)
-
-
 COMMANDS = {
     ("ALTER", "SESSION", "SET"): _set,
     ("ALTER", "SESSION", "UNSET"): _unset,
@@ -81,6 +69,4 @@ COMMANDS = {
     ("USE", "ROLE"): _use_role,
     ("USE", "WAREHOUSE"): _use_warehouse,
     ("USE", "SECONDARY", "ROLES"): _use_secondary_roles,
-    ("SHOW", "LOCKS"): _show_locks,
-    ("SHOW", "TRANSACTIONS"): _show_transactions,
 }

@@ -12,9 +12,6 @@ from sqlglot import Expr, exp
 class Kind(Enum):
     """How a statement meets the open transaction."""
 
-    BEGIN = auto()
-    COMMIT = auto()
-    ROLLBACK = auto()
     QUERY = auto()
     APPEND = auto()  # INSERT, COPY: changes rows, takes no lock
     CHANGE = auto()  # UPDATE, DELETE, MERGE, TRUNCATE: changes rows under the table's lock
@@ -58,11 +55,16 @@ class Statement:
         )
         return ".".join(parts)
 
-    def tables(self) -> frozenset[str]:
-        """Full names of every table or view it names (names of CTEs among them do no harm)."""
-        return frozenset(
-            self.full_name(t) for t in self.expression.find_all(exp.Table) if isinstance(t.this, exp.Identifier)
-        )
+    def reads(self) -> frozenset[str]:
+        """Full names of every table or view whose rows it must see (names of CTEs among them do no harm).
+
+        The target counts for UPDATE, DELETE and MERGE, not for INSERT and COPY.
+        """
+        tree: Expr | None = self.expression
+        if self.kind is Kind.APPEND:
+            tree = self.expression.args.get("expression")
+        found = tree.find_all(exp.Table) if tree is not None else []
+        return frozenset(self.full_name(t) for t in found if isinstance(t.this, exp.Identifier))
 
 
 def _ident(node: object) -> str:
@@ -72,9 +74,6 @@ def _ident(node: object) -> str:
 
 
 _KINDS: dict[type[Expr], Kind] = {
-    exp.Transaction: Kind.BEGIN,
-    exp.Commit: Kind.COMMIT,
-    exp.Rollback: Kind.ROLLBACK,
     exp.Select: Kind.QUERY,
     exp.Union: Kind.QUERY,
     exp.Except: Kind.QUERY,

@@ -32,10 +32,6 @@ class Tables:
     writes: frozenset[str]
     lock: Callable[[str], None]
 
-    def touched(self) -> frozenset[str]:
-        """Every table whose newer version the statement must see."""
-        return self.reads | self.writes
-
 
 @dataclass
 class Write:
@@ -93,7 +89,7 @@ class Transactions:
         if tx.lost:
             raise sql_error(LOCKED, tx.lost)
         tables.lock(tx.id)
-        if tx.started and self._commits.changed_since(tx.snapshot, tables.touched()):
+        if tx.started and self._commits.changed_since(tx.snapshot, tables.reads):
             self._abandon(tx)
         self._start(tx)
         try:
