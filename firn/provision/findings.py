@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-State = Literal["made", "found", "would make", "would change", "would fail", "changed", "ok", "missing", "warning"]
+State = Literal[
+    "made", "found", "would make", "would change", "would fail", "failed", "changed", "ok", "missing", "warning"
+]
 COLUMNS = ("kind", "name", "state", "detail")
 
 

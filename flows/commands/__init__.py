@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 import typer
 
-from flows.commands import sink, sql, stack, transform
+from flows.commands import produce, provision, sink, sql, stack, transform
 
 COMMANDS: list[Callable[[typer.Typer], None]] = [
     stack.add,
+    provision.add,
+    produce.add,
     sink.add,
     transform.add,
     sql.add,

@@ -1,0 +1,109 @@
+"""The produce flow: sample orders or the rows of a file into a topic. Not for how (firn/produce/)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+from prefect import flow, get_run_logger, task
+from prefect.artifacts import create_table_artifact
+from pydantic import BaseModel, Field
+
+from firn.errors import ConfigError
+from firn.produce.producer import DeliveryReport, stopped
+from firn.produce.run import FileSource, Target, open_file, order_schema, prepare, produce_file, produce_orders
+from firn.settings import Settings, load_settings
+from flows.patience import patiently
+from flows.progress import counting
+
+ARTIFACT_KEY = "produce"
+COLUMNS = ("topic", "partition", "records", "first_offset", "last_offset")
+DEFAULT_COUNT = 1000
+
+
+class PartitionRow(BaseModel):
+    """What one partition acknowledged; offsets of this run's first and last record."""
+
+    topic: str
+    partition: int
+    records: int
+    first_offset: int
+    last_offset: int
+
+
+class ProduceResult(BaseModel):
+    """What was delivered."""
+
+    topic: str
+    delivered: int
+    failed: int
+    seconds: float
+    interrupted: bool = Field(description="Stopped by a person; what was under way has been delivered.")
+    partitions: list[PartitionRow]
+
+
+@flow(name="produce", description="Sample orders, or the rows of a file, into a Kafka topic as Avro.")
+def produce(
+    count: Annotated[int, Field(ge=0, description="Events of sample orders; not for a file.")] = DEFAULT_COUNT,
+    rate: Annotated[float | None, Field(gt=0, description="Records per second at most; empty: no limit.")] = None,
+    seed: Annotated[int | None, Field(description="Same seed, same orders (but for ids and times).")] = None,
+    topic: Annotated[str | None, Field(description="Topic, made when absent; empty: the settings'.")] = None,
+    from_file: Annotated[Path | None, Field(description="A .csv, .jsonl or .parquet file instead of orders.")] = None,
+    schema_file: Annotated[Path | None, Field(description="Avro schema (.avsc) of the file's rows.")] = None,
+    key: Annotated[str | None, Field(description="Field of the file that becomes the record key.")] = None,
+) -> ProduceResult:
+    """Produce records and account for each delivery. Raises UndeliveredError or RejectedError with the report."""
+    settings = load_settings()
+    source = _source(from_file, schema_file, key, topic)
+    name = topic or settings.topic
+    target = target_step(settings, name, source.schema if source else order_schema())
+    with counting("Producing", source.rows.size if source else count) as progress:
+        if source:
+            report = produce_file(settings, target, source, rate=rate, progress=progress)
+        else:
+            now_ms = time.time_ns() // 1_000_000
+            report = produce_orders(
+                settings, target, count=count, now_ms=now_ms, seed=seed, rate=rate, progress=progress
+            )
+    _publish(report)
+    if report.error:
+        raise stopped(report)
+    return result_of(report)
+
+
+@task(name="target")
+def target_step(settings: Settings, topic: str, schema: str) -> Target:
+    """Make topic and subject where they are absent."""
+    return patiently(settings, lambda: prepare(settings, topic, schema))
+
+
+def _source(file: Path | None, schema: Path | None, key: str | None, topic: str | None) -> FileSource | None:
+    """The checked file, or None for sample orders."""
+    if file is not None and schema is not None and topic is not None:
+        return open_file(file, schema, key)
+    if file is not None:
+        raise ConfigError("A file needs a schema and a topic.", next_step="Give --schema S.avsc and --topic T as well.")
+    if schema is not None or key is not None:
+        raise ConfigError("--schema and --key describe a file.", next_step="Give --from-file F, or leave them out.")
+    return None
+
+
+def result_of(report: DeliveryReport) -> ProduceResult:
+    """The report as the flow's result."""
+    rows = [PartitionRow(topic=report.topic, **partition._asdict()) for partition in report.partitions]
+    return ProduceResult(
+        topic=report.topic,
+        delivered=report.delivered,
+        failed=report.failed,
+        seconds=report.seconds,
+        interrupted=report.interrupted,
+        partitions=rows,
+    )
+
+
+def _publish(report: DeliveryReport) -> None:
+    summary = f"{report.delivered} records delivered to {report.topic}, {report.failed} failed, {report.seconds:.1f} s"
+    get_run_logger().info(summary)
+    rows = [partition.model_dump() for partition in result_of(report).partitions]
+    create_table_artifact(key=ARTIFACT_KEY, table=rows, description=summary)
