@@ -1,0 +1,48 @@
+# Everything a person does with this project, from a bare clone. `make help` lists it.
+SHELL := /bin/bash
+BIN := .venv/bin
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup up down demo test test-full check bench constraints hooks
+
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Make .venv, install everything, fetch the JVM parts (quick when done)
+	@firn/local/setup.sh
+
+up: setup ## Start the embedded stack
+	@$(BIN)/firn up
+
+down: ## Stop the embedded stack; its data stays
+	@if [ -x $(BIN)/firn ]; then $(BIN)/firn down; else echo "Nothing runs: not set up yet."; fi
+
+demo: setup ## The whole pipeline from nothing: orders from Kafka to typed tables
+	@$(BIN)/firn up
+	@$(BIN)/firn pipeline $(ARGS)
+
+test: setup ## All quick tests, on a stack of their own (ARGS="-k name" chooses)
+	@$(BIN)/pytest -m "not full" $(ARGS)
+
+test-full: setup ## All tests, with the long fault matrices
+	@$(BIN)/pytest $(ARGS)
+
+check: setup ## ruff, mypy, import contracts, sqlfluff, terraform fmt
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/sqlfluff lint --disable-progress-bar dbt/models
+	@if compgen -G 'infra/**/*.tf' > /dev/null && command -v terraform > /dev/null; then \
+		terraform fmt -check -recursive infra; fi
+
+bench: setup ## Measure the sink beside Spark's raw source and a plain loop
+	@$(BIN)/python -m benchmarks.sink $(ARGS)
+
+constraints: setup ## Resolve constraints.txt anew from pyproject.toml
+	@$(BIN)/uv pip compile pyproject.toml --all-extras --universal --no-annotate --no-emit-index-url \
+		--custom-compile-command "make constraints" -o constraints.txt
+
+hooks: ## Let git run `make check` before each commit
+	@git config core.hooksPath .githooks
