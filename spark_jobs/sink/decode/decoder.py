@@ -24,11 +24,11 @@ from spark_jobs.sink.decode.records import (
     UnknownSchemaError,
 )
 from spark_jobs.sink.decode.reference import ReferenceDecoder
+from spark_jobs.sink.decode.scalars import CLASSIC_ZONE
 from spark_jobs.sink.decode.schema import InvalidSchemaError, parse_schema
 from spark_jobs.sink.decode.vector import VectorDecoder
 
 TOMBSTONE = "{}"
-CLASSIC_ZONE, STREAMING_ZONE = "+0000", "Z"
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class AvroValueDecoder:
 
     schema_of: gives the writer schema (JSON, references resolved) of an id. UnknownSchemaError from it makes the
         records of that id bad; anything else, such as TransientError, passes through and no record is judged.
-    time_zone: what a time of day ends with; method SNOWPIPE prints `+0000`, SNOWPIPE_STREAMING `Z`.
+    time_zone: what a time of day ends with (`scalars.CLASSIC_ZONE` or `STREAMING_ZONE`).
     """
 
     def __init__(self, schema_of: Callable[[int], str], *, time_zone: str = CLASSIC_ZONE) -> None:

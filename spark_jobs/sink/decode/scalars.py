@@ -14,8 +14,11 @@ from json.encoder import encode_basestring
 import numpy as np
 
 MILLIS_PER_DAY = 86_400_000
+# What a time of day ends with, in UTC: method SNOWPIPE and headers, and method SNOWPIPE_STREAMING.
+CLASSIC_ZONE, STREAMING_ZONE = "+0000", "Z"
 # Snowflake's NUMBER holds 38 digits; a longer decimal becomes a string so that no digit is lost.
-MAX_NUMBER = 10**38
+MAX_NUMBER_DIGITS = 38
+MAX_NUMBER = 10**MAX_NUMBER_DIGITS
 MAX_PLAIN_SCALE = 38
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 

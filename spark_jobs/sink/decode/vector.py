@@ -33,6 +33,8 @@ def _new_tail() -> bytes:
 
 _TAIL = _new_tail()
 _TAIL_BITS = struct.unpack("<q", _TAIL)[0]
+# A block count of -2**63 (nine bytes 0xff and one more) overflows to 0 in pyruhvro instead of being refused.
+_LEAST_COUNT = b"\xff" * 9
 
 
 class VectorDecoder:
@@ -40,6 +42,7 @@ class VectorDecoder:
 
     def __init__(self, schema: str, renderer: Renderer) -> None:
         self._schema, self._renderer = schema, renderer
+        self._has_blocks = '"items"' in schema or '"values"' in schema
 
     @classmethod
     def of(cls, node: Node, time_zone: str) -> VectorDecoder | None:
@@ -68,5 +71,8 @@ class VectorDecoder:
         texts = self._renderer.texts(body)
         if body.null_count:  # a null at the top stands for a tombstone, as in the reference
             texts = pc.if_else(body.is_valid(), texts, "{}")
-        whole = pc.equal(tail.view(pa.int64()), _TAIL_BITS)
-        return texts if pc.all(whole).as_py() else pc.if_else(whole, texts, pa.scalar(None, pa.string()))
+        texts.validate(full=True)  # pyruhvro takes strings for UTF-8 unseen
+        sure = pc.equal(tail.view(pa.int64()), _TAIL_BITS)
+        if self._has_blocks:
+            sure = pc.and_not(sure, pc.match_substring(bodies, _LEAST_COUNT))
+        return texts if pc.all(sure).as_py() else pc.if_else(sure, texts, pa.scalar(None, pa.string()))
