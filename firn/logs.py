@@ -28,5 +28,6 @@ def configure_logging() -> None:
     )
     debug = os.environ.get("FIRN_DEBUG") == "1"
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # its stack traces repeat the errors that we report
     for room in ("firn", "spark_jobs", "flows"):
         logging.getLogger(room).setLevel(logging.DEBUG if debug else logging.INFO)

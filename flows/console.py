@@ -15,7 +15,8 @@ from rich.table import Table
 
 from firn.settings import Settings
 
-stdout = Console(soft_wrap=True)
+# A table may be wider than a pipe's assumed 80 columns: never cut values that somebody reads from a file.
+stdout = Console(width=None if sys.stdout.isatty() else 10_000)
 stderr = Console(stderr=True)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print rows as JSON lines instead of a table.")]
@@ -61,12 +62,12 @@ def print_rows(
             sys.stdout.buffer.write(orjson.dumps(dict(row), default=str, option=orjson.OPT_APPEND_NEWLINE))
         sys.stdout.buffer.flush()
         return
-    table = Table(*columns, title=title or None, title_justify="left")
+    table = Table(title=title or None, title_justify="left")
+    for column in columns:
+        table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(_cell(row.get(column)) for column in columns))
-    # A table is wider than a pipe's default 80 columns: never cut values that somebody reads from a file.
-    width = None if stdout.is_terminal else 10_000
-    stdout.print(table, width=width, crop=False, no_wrap=not stdout.is_terminal)
+    stdout.print(table)
 
 
 def _cell(value: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import typer
 
-from flows.commands import produce, provision, sink, sql, stack, transform
+from flows.commands import pipeline, produce, provision, sink, sql, stack, transform
 
 COMMANDS: list[Callable[[typer.Typer], None]] = [
     stack.add,
@@ -15,5 +15,6 @@ COMMANDS: list[Callable[[typer.Typer], None]] = [
     produce.add,
     sink.add,
     transform.add,
+    pipeline.add,
     sql.add,
 ]

@@ -87,7 +87,8 @@ class BatchRunner:
         moves = self._ledger.plan(ends, {stop.where: stop.offset for stop in stops})
         _check_inside(staged, moves)
         name = f"{self._ledger.epoch}-{batch_id}"
-        self._commit(name, moves, staged)
+        if moves:
+            self._commit(name, moves, staged)
         self._ledger.advance(ends, moves)
         self._on_commit(Committed(name, sum(s.rows for s in staged), sum(s.size for s in staged), len(staged), moves))
         if stops:

@@ -1,0 +1,96 @@
+"""The pipeline flow: provision, produce, sink all that is available, build the dbt models, and sum up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from prefect import flow
+from prefect.artifacts import create_markdown_artifact
+from pydantic import BaseModel, Field
+
+from firn.landed import TableCount, count_tables, latest_rows
+from firn.provision.findings import COLUMNS as FINDING_COLUMNS
+from firn.secrets import SnowflakeSecret, read_secret
+from firn.settings import load_settings
+from firn.snowflake import SnowflakeLogin, login_from
+from firn.transform_results import COLUMNS as NODE_COLUMNS
+from flows.produce import DEFAULT_COUNT, ProduceResult, produce
+from flows.provision import ProvisionResult, provision
+from flows.sink import DEFAULT_CONFIG, SinkReport, sink
+from flows.transform import transform
+
+ARTIFACT_KEY = "pipeline"
+TYPED_TABLES = ("FCT_ORDER_EVENTS", "FCT_ORDERS")
+SAMPLE_TABLE, SAMPLE_ORDER, SAMPLE_ROWS = "FCT_ORDER_EVENTS", "PUSHED_AT DESC, CREATED_AT DESC", 10
+
+TABLE_COLUMNS = ("table", "rows", "distinct_rows")
+LAG_COLUMNS = ("topic", "partition", "table", "next_offset", "end_offset", "lag")
+
+
+class PipelineResult(BaseModel):
+    """What each step did, what is in the tables now, and a few typed orders."""
+
+    provision: ProvisionResult
+    produce: ProduceResult
+    sink: SinkReport
+    dbt: list[dict[str, Any]]
+    tables: list[TableCount]
+    sample: list[dict[str, Any]]
+
+
+@flow(name="pipeline", description="Orders from Kafka to typed tables: provision, produce, sink, dbt build.")
+def pipeline(
+    count: Annotated[int, Field(ge=0, description="Sample order events to produce.")] = DEFAULT_COUNT,
+    rate: Annotated[float | None, Field(gt=0, description="Records per second at most; empty: no limit.")] = None,
+    seed: Annotated[int | None, Field(description="Same seed, same orders (but for ids and times).")] = None,
+    config: Annotated[Path, Field(description="Connector file of the sink.")] = DEFAULT_CONFIG,
+) -> PipelineResult:
+    """Run all steps in order; the first that fails ends the run with its own error."""
+    provisioned = provision()
+    produced = produce(count=count, rate=rate, seed=seed)
+    report = sink(config=config, once=True)
+    built = transform()
+    login = _login()
+    result = PipelineResult(
+        provision=provisioned,
+        produce=produced,
+        sink=report,
+        dbt=built.rows(),
+        tables=count_tables(login, dict.fromkeys(report.tables.values()), TYPED_TABLES),
+        sample=latest_rows(login, SAMPLE_TABLE, SAMPLE_ORDER, SAMPLE_ROWS),
+    )
+    create_markdown_artifact(key=ARTIFACT_KEY, markdown=summary(result), description="What the pipeline moved.")
+    return result
+
+
+def _login() -> SnowflakeLogin:
+    settings = load_settings()
+    return login_from(settings, read_secret(settings, settings.snowflake_secret_id, SnowflakeSecret))
+
+
+def summary(result: PipelineResult) -> str:
+    """The result as Markdown: rows per table, lag per partition, dbt results, what was provisioned."""
+    parts = [
+        f"**{result.produce.delivered}** records produced, **{result.sink.records}** committed by sink "
+        f"`{result.sink.sink}` in {result.sink.seconds:.1f} s.",
+        "## Rows per table",
+        _table([count.as_row() for count in result.tables], TABLE_COLUMNS),
+        "## Lag per partition",
+        _table([partition.model_dump() for partition in result.sink.partitions], LAG_COLUMNS),
+        "## dbt",
+        _table(result.dbt, NODE_COLUMNS),
+        "## Provisioned",
+        _table([finding.row() for finding in result.provision.findings], FINDING_COLUMNS),
+    ]
+    return "\n\n".join(parts)
+
+
+def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    def cell(value: object) -> str:
+        return "" if value is None else str(value).replace("|", "\\|").replace("\n", " ")
+
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(cell(row.get(column)) for column in columns) + " |" for row in rows]
+    return "\n".join(lines)
