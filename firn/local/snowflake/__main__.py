@@ -18,6 +18,7 @@ def main() -> None:
     parser.add_argument("--account", help="the only account name that may log in; default: any")
     parser.add_argument("--detached-session-seconds", type=float, default=10.0)
     parser.add_argument("--idle-transaction-seconds", type=float, default=14_400.0)
+    parser.add_argument("--answer-within-seconds", type=float, default=40.0)
     options = parser.parse_args()
     # fakesnow makes a directory in the temporary one as it is imported: keep that inside the data directory too.
     tmp = options.data_dir.resolve() / "tmp"

@@ -17,7 +17,7 @@ from fakesnow.statement_type import statement_type_id
 from pyarrow.compute import match_like
 from sqlglot import Expr, exp
 
-from firn.local.snowflake import dml, functions, loading, temporary
+from firn.local.snowflake import dml, functions, leftovers, loading, temporary
 from firn.local.snowflake.answers import Answer
 from firn.local.snowflake.errors import to_snowflake, unsupported
 from firn.local.snowflake.locks import Claim
@@ -85,7 +85,9 @@ class Cursor(FakeSnowflakeCursor):
                 if name := _already_there(session, statement):
                     self.answer(Answer.status(f"{name} already exists, statement succeeded."))
                     return
+                leftovers.before_replace(session.shared.engine, statement)
                 self.run_plain(statement.expression, params)
+                leftovers.after_drop(session.shared.engine, statement)
             session.shared.commits.record(targets)
         finally:
             session.shared.locks.release(claim.transaction)
@@ -173,7 +175,7 @@ class Cursor(FakeSnowflakeCursor):
 
 def _fakesnow_knows(command: exp.Command) -> bool:
     """Whether fakesnow does something with a statement that sqlglot did not parse; else DuckDB would get it as it is."""
-    text = f"{command.this} {command.expression}".upper()
+    text = " ".join(f"{command.this} {command.expression}".upper().split())
     return text.startswith(("SET ", "UNSET ", "EXPLAIN ", "SHOW USER FUNCTIONS", "ALTER TABLE"))
 
 

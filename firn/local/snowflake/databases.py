@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
+from firn.local.snowflake import leftovers
 from firn.local.snowflake.answers import Answer
 from firn.local.snowflake.errors import LOCKED, duplicate, missing, sql_error
 from firn.local.snowflake.words import Words
@@ -63,6 +64,7 @@ def _remove(session: Session, name: str) -> None:
         session.shared.engine.remove(name)
     except duckdb.Error as error:
         raise sql_error(LOCKED, f"Database '{name}' is in use by another session (local Snowflake).") from error
+    leftovers.forget(session.shared.engine, name)
 
 
 def _use(session: Session, sql: str) -> Answer:

@@ -6,7 +6,6 @@ Layout of the directory: `databases/<NAME>.db` (one DuckDB file and WAL a databa
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections import OrderedDict
 from pathlib import Path
@@ -81,11 +80,10 @@ class Engine(FakeSnow):
         self.duck_conn.execute(macros.creation_sql(database))
 
     def remove(self, database: str) -> None:
-        """Detach `database` and delete its files, stages included."""
+        """Detach `database` and delete its files."""
         self.duck_conn.execute(f'DETACH "{database}"')
         for file in (self._file(database), Path(f"{self._file(database)}.wal")):
             file.unlink(missing_ok=True)
-        shutil.rmtree(self.stages_dir / database, ignore_errors=True)
 
     def _file(self, database: str) -> Path:
         return Path(self.db_path or "") / f"{database}.db"

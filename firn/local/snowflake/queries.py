@@ -1,7 +1,7 @@
 """One query request as the connector sends it, run and turned into the answer the connector expects.
 
 Answers follow fakesnow's server. What is added: every fault is a Snowflake error in the answer; a statement that runs
-longer than `PATIENCE_SECONDS` is answered with "in progress" and fetched again, because the connector gives up on a
+longer than `answer_within_seconds` is answered with "in progress" and fetched again, because the connector gives up on a
 silent socket after 60 s; a request repeated after a lost connection joins the first run instead of running twice.
 """
 
@@ -28,7 +28,6 @@ from firn.local.snowflake import results
 from firn.local.snowflake.cursor import Cursor
 from firn.local.snowflake.session import Session
 
-PATIENCE_SECONDS = 40.0
 KEPT_REQUESTS = 256
 
 log = logging.getLogger("firn.local.snowflake")
@@ -46,7 +45,8 @@ class Running:
 class Queries:
     """The requests of all sessions by request id and by query id."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer_within_seconds: float) -> None:
+        self._patience = answer_within_seconds
         self._by_request: OrderedDict[str, Running] = OrderedDict()
 
     async def submit(self, login: Login, request_id: str, body: Json, upload_url: str) -> Json:
@@ -58,30 +58,24 @@ class Queries:
             task = asyncio.create_task(_run(login, body, query_id, upload_url))
             running = self._by_request[key] = Running(query_id, task)
             self._forget_old()
-        return await _wait(running)
+        return await self._wait(running)
 
     async def result(self, query_id: str) -> Json | None:
         """The answer of a query that was in progress; None if there is no such query."""
         running = next((r for r in self._by_request.values() if r.query_id == query_id), None)
-        return None if running is None else await _wait(running)
+        return None if running is None else await self._wait(running)
+
+    async def _wait(self, running: Running) -> Json:
+        done, _ = await asyncio.wait([running.task], timeout=self._patience)
+        if done:
+            return running.task.result()
+        data = {"queryId": running.query_id, "getResultUrl": f"/queries/{running.query_id}/result"}
+        return {"code": "333333", "message": None, "success": True, "data": data}
 
     def _forget_old(self) -> None:
         for key in list(self._by_request)[:-KEPT_REQUESTS]:
             if self._by_request[key].task.done():
                 del self._by_request[key]
-
-
-async def _wait(running: Running) -> Json:
-    done, _ = await asyncio.wait([running.task], timeout=PATIENCE_SECONDS)
-    if done:
-        return running.task.result()
-    url = f"/queries/{running.query_id}/result"
-    return {
-        "code": "333333",
-        "message": None,
-        "success": True,
-        "data": {"queryId": running.query_id, "getResultUrl": url},
-    }
 
 
 async def _run(login: Login, body: Json, query_id: str, upload_url: str) -> Json:

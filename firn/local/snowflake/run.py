@@ -13,6 +13,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from firn.local.snowflake.bootstrap import bootstrap
 from firn.local.snowflake.engine import Engine
+from firn.local.snowflake.queries import Queries
 from firn.local.snowflake.registry import Registry
 from firn.local.snowflake.server import build_app
 from firn.local.snowflake.session import Shared
@@ -36,7 +37,7 @@ def serve(options: argparse.Namespace) -> None:
     # uvicorn raises the signal again once it has stopped: then this is a clean end, not a death by signal.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     uvicorn.run(
-        build_app(shared, registry),
+        build_app(shared, registry, Queries(options.answer_within_seconds)),
         host="127.0.0.1",
         port=options.port,
         http=_tracking(registry),

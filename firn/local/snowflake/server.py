@@ -43,9 +43,9 @@ class State:
     queries: Queries
 
 
-def build_app(shared: Shared, registry: Registry) -> Starlette:
+def build_app(shared: Shared, registry: Registry, queries: Queries) -> Starlette:
     """The ASGI application."""
-    server = _Routes(State(shared, registry, Queries()))
+    server = _Routes(State(shared, registry, queries))
     routes = [
         Route("/health", server.health),
         Route("/session/v1/login-request", server.login, methods=["POST"]),

@@ -1,4 +1,4 @@
-"""LIST, REMOVE and GET of internal stages. PUT and CREATE STAGE are fakesnow's; the files lie under `stages/`.
+"""LIST, REMOVE and DROP STAGE of internal stages. PUT and CREATE STAGE are fakesnow's; the files lie under `stages/`.
 
 A stage path is a prefix, as on Snowflake: `@s/a` names `a/1.parquet` and `ab.parquet`.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from pathlib import Path
@@ -15,13 +16,15 @@ from typing import TYPE_CHECKING
 from fakesnow.transforms import stage
 
 from firn.local.snowflake.answers import NUMBER, TEXT, Answer, text_columns
-from firn.local.snowflake.errors import SYNTAX, compilation_error
+from firn.local.snowflake.errors import SYNTAX, compilation_error, missing
+from firn.local.snowflake.words import Words
 
 if TYPE_CHECKING:
     from firn.local.snowflake.session import Session
 
+_STAGES = "_fs_global._fs_information_schema._fs_stages"
 _REFERENCE = re.compile(
-    r"^\s*\w+\s+(?:'@(?P<quoted>[^']*)'|@(?P<plain>[^\s;']+))(?:\s+PATTERN\s*=\s*'(?P<pattern>(?:[^']|'')*)')?\s*;?\s*$",
+    r"^\s*\w+\s+(?:'@(?P<quoted>[^']*)'|@(?P<plain>[^\s;']+))(?:\s+PATTERN\s*=\s*'(?P<pattern>(?:[^']|'')*)')?\s*;?\s*(?:/\*.*\*/\s*)?$",
     re.IGNORECASE,
 )
 
@@ -64,7 +67,26 @@ def _remove(session: Session, sql: str) -> Answer:
     return Answer(text_columns("name", "result"), rows)
 
 
+def _drop(session: Session, sql: str) -> Answer:
+    words = Words(sql)
+    words.expect("DROP", "STAGE")
+    if_exists = words.skip("IF", "EXISTS")
+    name = words.name()
+    database, schema, stage_name = session.full_name(name).split(".")
+    where = "database_name = ? AND schema_name = ? AND name = ?"
+    with session.ddl():
+        if session.shared.engine.query(f"DELETE FROM {_STAGES} WHERE {where}", [database, schema, stage_name]) == [
+            (0,)
+        ]:
+            if if_exists:
+                return Answer.status("Drop statement executed successfully.")
+            raise missing("Stage", name)
+        shutil.rmtree(stage.internal_dir(f"{database}.{schema}.{stage_name}"), ignore_errors=True)
+    return Answer.status(f"{stage_name} successfully dropped.")
+
+
 COMMANDS = {
+    ("DROP", "STAGE"): _drop,
     ("LIST",): _list,
     ("LS",): _list,
     ("REMOVE",): _remove,

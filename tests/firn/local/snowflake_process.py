@@ -34,6 +34,7 @@ class Server:
     def start(self) -> None:
         command = [sys.executable, "-m", "firn.local.snowflake", "--port", str(self.port)]
         command += ["--data-dir", str(self.data_dir), "--detached-session-seconds", str(DETACHED_SECONDS)]
+        command += ["--answer-within-seconds", "0.5"]  # so that waits go through "in progress" too
         self.log = self.data_dir.with_suffix(".log")
         with self.log.open("ab") as log:
             self.process = subprocess.Popen([*command, *self._options], stdout=log, stderr=log)

@@ -1,0 +1,55 @@
+"""What fakesnow keeps beside a database, schema or table (stages, comments, text lengths) and forgets to remove."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+if TYPE_CHECKING:
+    from firn.local.snowflake.engine import Engine
+    from firn.local.snowflake.statements import Statement
+
+_KEPT = "_fs_global._fs_information_schema"
+
+
+def forget(engine: Engine, database: str, schema: str | None = None) -> None:
+    """Remove what was kept for a dropped database or schema, staged files included."""
+    prefix = [database] if schema is None else [database, schema]
+    for table, columns in (
+        ("_fs_stages", ("database_name", "schema_name")),
+        ("_fs_file_formats", ("database_name", "schema_name")),
+        ("_fs_tables_ext", ("ext_table_catalog", "ext_table_schema")),
+        ("_fs_columns_ext", ("ext_table_catalog", "ext_table_schema")),
+    ):
+        where = " AND ".join(f"{column} = ?" for column in columns[: len(prefix)])
+        engine.query(f"DELETE FROM {_KEPT}.{table} WHERE {where}", prefix)
+    shutil.rmtree(engine.stages_dir.joinpath(*prefix), ignore_errors=True)
+
+
+def before_replace(engine: Engine, statement: Statement) -> None:
+    """A table about to be replaced loses its comment."""
+    if isinstance(statement.expression, exp.Create) and statement.expression.args.get("replace"):
+        _forget_tables(engine, statement)
+
+
+def after_drop(engine: Engine, statement: Statement) -> None:
+    """A dropped table or schema leaves nothing behind."""
+    drop = statement.expression
+    if not isinstance(drop, exp.Drop):
+        return
+    if drop.kind == "SCHEMA":
+        for target in statement.targets():
+            # The parser takes [database.]schema for [schema.]table.
+            database, schema = target.split(".")[1:]
+            forget(engine, database, schema)
+    else:
+        _forget_tables(engine, statement)
+
+
+def _forget_tables(engine: Engine, statement: Statement) -> None:
+    for target in statement.targets():
+        for table in ("_fs_tables_ext", "_fs_columns_ext"):
+            where = "ext_table_catalog = ? AND ext_table_schema = ? AND ext_table_name = ?"
+            engine.query(f"DELETE FROM {_KEPT}.{table} WHERE {where}", target.split(".", 2))
