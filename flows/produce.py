@@ -103,7 +103,10 @@ def result_of(report: DeliveryReport) -> ProduceResult:
 
 
 def _publish(report: DeliveryReport) -> None:
-    summary = f"{report.delivered} records delivered to {report.topic}, {report.failed} failed, {report.seconds:.1f} s"
+    summary = (
+        f"{report.delivered} records delivered to {report.topic}, {report.failed} failed, in {report.seconds:.1f} s "
+        f"({report.delivered / max(report.seconds, 0.001):,.0f} per second)"
+    )
     get_run_logger().info(summary)
     rows = [partition.model_dump() for partition in result_of(report).partitions]
     create_table_artifact(key=ARTIFACT_KEY, table=rows, description=summary)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 import orjson
 import pyarrow as pa
@@ -68,7 +68,7 @@ def open_rows(path: Path) -> RowFile:
             metadata = pq.ParquetFile(path)
             return RowFile(path, kind, tuple(metadata.schema_arrow.names), metadata.metadata.num_rows)
         path.open("rb").close()
-    except (OSError, UnicodeDecodeError, csv.Error, pa.ArrowInvalid) as error:
+    except (OSError, csv.Error, pa.ArrowInvalid) as error:
         raise ConfigError(
             f"The file cannot be read ({error}).", where=str(path), next_step="Check the path and the file's format."
         ) from None
@@ -76,7 +76,7 @@ def open_rows(path: Path) -> RowFile:
 
 
 def _csv_header(path: Path) -> tuple[str, ...]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with _open_csv(path) as file:
         header = tuple(next(csv.reader(file), ()))
     twice = [name for name, count in Counter(header).items() if count > 1]
     if not header or twice:
@@ -91,18 +91,30 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     # Python's reader rather than Arrow's: it knows the line of each row, and keeps quotes that span lines.
     line = 1
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with _open_csv(path) as file:
             reader = csv.reader(file, strict=True)
             header = next(reader)
             line = reader.line_num + 1
             for cells in reader:
                 if cells and len(cells) != len(header):
                     raise _broken(path, line, f"it has {len(cells)} cells, the header {len(header)}")
+                if not _is_utf8(cells):
+                    raise _broken(path, line, "it is not UTF-8")
                 if cells:
                     yield line, dict(zip(header, cells, strict=True))
                 line = reader.line_num + 1
-    except (csv.Error, UnicodeDecodeError) as error:
+    except csv.Error as error:
         raise _broken(path, line, str(error)) from None
+
+
+def _open_csv(path: Path) -> TextIO:
+    # Decoded in blocks: a strict decoder would fail far ahead of the row that is at fault.
+    return path.open(encoding="utf-8-sig", errors="surrogateescape", newline="")
+
+
+def _is_utf8(cells: list[str]) -> bool:
+    text = "".join(cells)
+    return text.isascii() or not any("\udc80" <= character <= "\udcff" for character in text)
 
 
 def _broken(path: Path, line: int, fault: str) -> UnreadableRowError:

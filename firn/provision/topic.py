@@ -59,9 +59,7 @@ def ensure_topic(admin: KafkaAdmin, spec: TopicSpec, mode: Mode = CAUTIOUS) -> l
     futures = admin.client.create_topics([topic], operation_timeout=REQUEST_SECONDS)
     if not _done(admin, futures, f"make topic {spec.name}"):
         return ensure_topic(admin, spec, mode)  # somebody made it since we looked
-    made = find_topics(admin, [spec.name]).get(spec.name)
-    replicas = f", replication factor is {made.replication_factor}" if made and spec.replication_factor < 0 else ""
-    return [Finding("topic", spec.name, "made", f"{spec}{replicas}")]
+    return [Finding("topic", spec.name, "made", str(spec))]
 
 
 def _compare(admin: KafkaAdmin, spec: TopicSpec, existing: TopicInfo, mode: Mode) -> Iterator[Finding]:

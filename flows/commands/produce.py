@@ -58,5 +58,3 @@ def _show(result: ProduceResult, as_json: bool) -> None:
     from flows.produce import COLUMNS
 
     print_rows([partition.model_dump() for partition in result.partitions], columns=COLUMNS, as_json=as_json)
-    pace = result.delivered / result.seconds if result.seconds else 0
-    say(f"{result.delivered} records delivered to {result.topic}, {result.failed} failed; {pace:,.0f} per second.")
