@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -38,13 +39,15 @@ class StopRequestedError(TransientError):
 
 @dataclass(frozen=True)
 class Committed:
-    """What one batch brought: rows and bytes staged, files, and the partitions that moved."""
+    """What one batch brought: rows and bytes staged, files, partitions that moved, and how long each phase took."""
 
     batch: str
     rows: int
     size: int
     files: int
     moves: tuple[Move, ...]
+    ship_seconds: float
+    commit_seconds: float
 
 
 class BatchRunner:
@@ -82,15 +85,19 @@ class BatchRunner:
     def _run(self, frame: DataFrame, batch_id: int) -> None:
         if self.stopping.is_set():
             raise StopRequestedError("The sink was asked to stop.")
+        begun = time.monotonic()
         ends = self._planned_ends(batch_id)
         staged, stops = self._ship(frame)
+        shipped = time.monotonic()
         moves = self._ledger.plan(ends, {stop.where: stop.offset for stop in stops})
         _check_inside(staged, moves)
         name = f"{self._ledger.epoch}-{batch_id}"
         if moves:
             self._commit(name, moves, staged)
         self._ledger.advance(ends, moves)
-        self._on_commit(Committed(name, sum(s.rows for s in staged), sum(s.size for s in staged), len(staged), moves))
+        rows, size = sum(file.rows for file in staged), sum(file.size for file in staged)
+        phases = (shipped - begun, time.monotonic() - shipped)
+        self._on_commit(Committed(name, rows, size, len(staged), moves, *phases))
         if stops:
             raise _bad_record(self._context.config.name, stops)
 

@@ -128,10 +128,10 @@ class SinkRun:
 
     def _committed(self, batch: Committed) -> None:
         self.report.add(batch)
-        log.info(
-            "committed batch %s: %d records in %d files, %d partitions moved",
-            batch.batch, batch.rows, batch.files, len(batch.moves),
-        )  # fmt: skip
+        if batch.moves:
+            text = "committed batch %s: %d records in %d files, %d partitions moved (ship %.1f s, commit %.1f s)"
+            phases = (batch.ship_seconds, batch.commit_seconds)
+            log.info(text, batch.batch, batch.rows, batch.files, len(batch.moves), *phases)
 
     def _measure(self) -> None:
         partitions = partitions_of(self._admin, self._context.config)

@@ -50,6 +50,7 @@ def _conf(settings: Settings, name: str) -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.metricsEnabled": "false",
+        "spark.python.daemon.module": "spark_jobs.sink.daemon",
         "spark.local.dir": str(settings.home / "spark"),
     }
     if settings.spark_master.startswith("local"):

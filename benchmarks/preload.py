@@ -1,0 +1,40 @@
+"""What the benchmarks need before they start: a topic that holds exactly so many orders, and the stack's pids."""
+
+from __future__ import annotations
+
+import json
+
+from firn import kafka
+from firn.errors import ConfigError
+from firn.secrets import KafkaSecret, read_secret
+from firn.settings import Settings
+from flows.produce import produce
+
+SEED = 20_261_121
+
+
+def preload(settings: Settings, topic: str, records: int) -> None:
+    """Fill the topic up to `records` orders; one that holds more is an error, because figures would not compare."""
+    admin = kafka.admin_client(settings, read_secret(settings, settings.kafka_secret_id, KafkaSecret))
+    known = kafka.find_topics(admin, [topic])
+    held = 0
+    if known:
+        ends = kafka.offsets(admin, [(topic, p) for p in range(known[topic].partitions)], "latest")
+        held = sum(ends.values())
+    if held > records:
+        raise ConfigError(
+            f"Topic {topic} holds {held} records, more than {records}.",
+            where="benchmarks",
+            next_step=f"Run with --records {held}, or on another stack (FIRN_HOME).",
+        )
+    if held < records:
+        produce(count=records - held, seed=SEED, topic=topic)
+
+
+def server_pids(settings: Settings) -> dict[str, int]:
+    """The broker's and the local Snowflake's process ids, from the files that `firn up` keeps."""
+    folder = settings.home / "run"
+    return {
+        part: int(json.loads((folder / f"{server}.json").read_text())["pid"])
+        for part, server in (("broker", "kafka"), ("snowflake", "snowflake"))
+    }
