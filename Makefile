@@ -23,10 +23,10 @@ demo: setup ## The whole pipeline from nothing: orders from Kafka to typed table
 	@$(BIN)/firn pipeline $(ARGS)
 
 test: setup ## All quick tests, on a stack of their own (ARGS="-k name" chooses)
-	@$(BIN)/pytest -m "not full" $(ARGS)
+	@$(BIN)/python -m pytest -m "not full" $(ARGS)
 
 test-full: setup ## All tests, with the long fault matrices
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/python -m pytest $(ARGS)
 
 check: setup ## ruff, mypy, import contracts, sqlfluff, terraform fmt
 	@$(BIN)/ruff check .

@@ -75,6 +75,12 @@ class RunningStack:
 
 
 @pytest.fixture(scope="session")
+def firn_in() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """`run_firn`, for tests that have a home of their own: firn_in(home, "up", check=False)."""
+    return run_firn
+
+
+@pytest.fixture(scope="session")
 def new_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
     """Makes homes whose servers stop when the run ends, however it ends, a kill of pytest included."""
     guards: list[subprocess.Popen[bytes]] = []

@@ -64,7 +64,8 @@ class PrefectWorker(Server):
     """The worker that runs deployed flows as processes, with this stack as their environment."""
 
     name: ClassVar[str] = "prefect-worker"
-    needs: ClassVar[tuple[str, ...]] = ("prefect",)
+    # All: it must not start a flow that finds half a stack, and it stops before what its flows use.
+    needs: ClassVar[tuple[str, ...]] = ("prefect", "kafka", "schema-registry", "snowflake")
     stop_seconds: ClassVar[float] = 30.0
 
     def launch(self, home: Home) -> Launch:

@@ -96,7 +96,7 @@ fetch_jvm_parts() {
     say "fetching Kafka, the schema registry and Spark's Kafka source with Maven"
     # Beside the old parts until all is there: a stack may be running from them.
     rm -rf "$JVM.part"
-    local fetch=(mvn -q -B -f "$POM" "-Djvm.dir=$PWD/$JVM.part" package)
+    local fetch=(mvn -q -B -Dstyle.color=never -f "$POM" "-Djvm.dir=$PWD/$JVM.part" package)
     # Once more, for a download that broke off.
     "${fetch[@]}" || "${fetch[@]}" || fail "Maven could not fetch them: see above."
     hash_of "$POM" > "$JVM.part/stamp"

@@ -68,11 +68,11 @@ def up(root: Path, say: Say, *, new_ports: bool = False) -> list[ServerStatus]:
 
     `new_ports` stops everything and chooses other ports. Raises StartError, or TerminalError for a port in use.
     """
-    with _locked(root, say):
+    with locked(root, say):
         if new_ports:
             _stop(Home.load(root), say)
             (root / "stack.json").unlink(missing_ok=True)
-        home = _with_ports(Home.load(root))
+        home = with_ports(Home.load(root))
         if all(server.state == "running" for server in status(root)):
             home.write_env()
             say("The stack is already running.")
@@ -86,7 +86,7 @@ def down(root: Path, say: Say, *, purge: bool = False) -> None:
     if not root.exists():
         say("Nothing runs.")
         return
-    with _locked(root, say):
+    with locked(root, say):
         home = Home.load(root) if not purge else Home(root.resolve())
         home.env_file.unlink(missing_ok=True)
         _stop(home, say)
@@ -108,7 +108,7 @@ def _observe(home: Home, server: Server) -> ServerStatus:
     return ServerStatus(server.name, "running", running.pid, address, home.log(server.name))
 
 
-def _with_ports(home: Home) -> Home:
+def with_ports(home: Home) -> Home:
     """The home with a port for every name; those it remembers stay."""
     missing = [name for server in SERVERS for name in server.ports if name not in home.ports]
     if not missing:
@@ -179,7 +179,7 @@ def _purge(home: Home, say: Say) -> None:
 
 
 @contextmanager
-def _locked(root: Path, say: Say) -> Iterator[None]:
+def locked(root: Path, say: Say) -> Iterator[None]:
     """Hold the home's lock: one `up` or `down` at a time. The system frees it when its holder dies."""
     root.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(root / "stack.lock", os.O_RDWR | os.O_CREAT, 0o600)
