@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -37,10 +38,7 @@ def join(parts: Parts) -> pa.StringArray:
 
 def escaped(text: pa.StringArray) -> pa.StringArray:
     """The text as it stands between the quotes of a JSON string."""
-    data = text.buffers()[2]
-    if data is None:
-        return text
-    raw = np.frombuffer(data, np.uint8)
+    raw = _bytes_of(text)
     # One pass over the bytes tells that nothing is to be done, which is the rule.
     if not ((raw < 0x20) | (raw == 0x22) | (raw == 0x5C)).any():
         return text
@@ -48,6 +46,15 @@ def escaped(text: pa.StringArray) -> pa.StringArray:
     for byte in special:
         text = pc.replace_substring(text, chr(byte), quoted(chr(byte))[1:-1])
     return text
+
+
+def _bytes_of(text: pa.StringArray) -> npt.NDArray[np.uint8]:
+    """The bytes of all rows; a slice shares its buffer with many other rows."""
+    _, offsets, data = text.buffers()
+    if data is None or not len(text):
+        return np.zeros(0, np.uint8)
+    ends = np.frombuffer(offsets, np.int32)
+    return np.frombuffer(data, np.uint8)[ends[text.offset] : ends[text.offset + len(text)]]
 
 
 def double_texts(values: pa.Array) -> pa.StringArray:
