@@ -1,4 +1,4 @@
-"""Run the local Snowflake: `python -m firn.local.snowflake --port P --data-dir DIR`. Loopback only; SIGTERM stops it."""
+"""Run the local Snowflake: `python -m firn.local.snowflake --port P --data-dir DIR`. Loopback only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements of our own, found by their first words before anything is parsed. Not for DML, DDL of tables or queries."""
+"""Statements of our own, found by their first words before anything is parsed. Not for DML, tables or queries."""
 
 from __future__ import annotations
 

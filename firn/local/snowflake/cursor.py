@@ -1,6 +1,7 @@
 """How one statement runs: a fakesnow cursor under the session's rules, failing with Snowflake errors only.
 
-A statement goes to the first of: our own commands (`commands`), DDL (commits what is open), queries and DML (inside `transactions`), everything else to fakesnow as it is.
+A statement goes to the first of: our own commands (`commands`), DDL (commits what is open), queries and DML (inside
+`transactions`), everything else to fakesnow as it is.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Cursor(FakeSnowflakeCursor):
             self._run(self._inline_variables(command), kwargs.get("binding_params") or params)
         except Exception as error:
             failure = to_snowflake(error, command)
-            self._sqlstate = failure.sqlstate
+            self._sqlstate = failure.sqlstate  # type: ignore[assignment]  # fakesnow sets None at first
             raise failure from error
         finally:
             self._conn.last_query_id = self._query_id
@@ -120,7 +121,8 @@ class Cursor(FakeSnowflakeCursor):
         params = dict(params) if isinstance(params, dict) else None if params is None else list(params)
         self.check_db_and_schema(expression)
         if isinstance(expression, exp.Copy):
-            answer = loading.copy_into(session, self._transform(expression, params), params)
+            copy = self._transform(expression, params)
+            answer = loading.copy_into(session, copy, params)  # type: ignore[arg-type]  # still a Copy
         elif isinstance(expression, exp.Merge):
             answer = dml.merge(session, self._transform(expression, params), params)
         else:
@@ -149,9 +151,11 @@ class Cursor(FakeSnowflakeCursor):
         """Make `answer` this cursor's result."""
         self._arrow_table = answer.to_arrow()
         self._arrow_table_fetch_index = None
-        self._rowcount = len(answer.rows) if answer.affected is None else answer.affected
-        self._last_sql, self._last_params = answer.describing_sql(), None
-        self._last_transformed = sqlglot.parse_one(self._last_sql, read="duckdb")
+        count = len(answer.rows) if answer.affected is None else answer.affected
+        sql = answer.describing_sql()
+        tree = sqlglot.parse_one(sql, read="duckdb")
+        self._rowcount, self._last_params = count, None  # type: ignore[assignment]
+        self._last_sql, self._last_transformed = sql, tree  # type: ignore[assignment]
 
     def upload(self, base_url: str) -> dict[str, Any] | None:
         """For a PUT, what the client needs to upload the file to `base_url`; None for other statements.
@@ -174,7 +178,7 @@ class Cursor(FakeSnowflakeCursor):
 
 
 def _fakesnow_knows(command: exp.Command) -> bool:
-    """Whether fakesnow does something with a statement that sqlglot did not parse; else DuckDB would get it as it is."""
+    """Whether fakesnow handles a statement that sqlglot did not parse; else DuckDB would get it as it is."""
     text = " ".join(f"{command.this} {command.expression}".upper().split())
     return text.startswith(("SET ", "UNSET ", "EXPLAIN ", "SHOW USER FUNCTIONS", "ALTER TABLE"))
 

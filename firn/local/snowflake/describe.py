@@ -9,6 +9,8 @@ from firn.local.snowflake.errors import missing
 from firn.local.snowflake.words import Words
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from firn.local.snowflake.session import Session
 
 _COLUMNS_SQL = """
@@ -17,7 +19,8 @@ SELECT column_name,
          WHEN 'TEXT' THEN 'VARCHAR(' || coalesce(character_maximum_length, 16777216) || ')'
          WHEN 'TIMESTAMP_NTZ' THEN 'TIMESTAMP_NTZ(9)' WHEN 'TIMESTAMP_TZ' THEN 'TIMESTAMP_TZ(9)'
          WHEN 'TIME' THEN 'TIME(9)' WHEN 'BINARY' THEN 'BINARY(8388608)' ELSE data_type END,
-    'COLUMN', CASE is_nullable WHEN 'YES' THEN 'Y' ELSE 'N' END, column_default, 'N', 'N', NULL, NULL, comment, NULL, NULL
+    'COLUMN', CASE is_nullable WHEN 'YES' THEN 'Y' ELSE 'N' END, column_default, 'N', 'N', NULL, NULL, comment,
+    NULL, NULL
 FROM _fs_global._fs_information_schema._fs_columns
 WHERE table_catalog = ? AND table_schema = ? AND table_name = ? ORDER BY ordinal_position
 """
@@ -45,6 +48,6 @@ def _describe(session: Session, sql: str) -> Answer | None:
     return Answer(_NAMES, rows)
 
 
-COMMANDS = {
+COMMANDS: dict[tuple[str, ...], Callable[[Session, str], Answer | None]] = {
     (verb, kind): _describe for verb in ("DESC", "DESCRIBE") for kind in ("TABLE", "VIEW")
 }  # the other kinds are fakesnow's or `principals`'

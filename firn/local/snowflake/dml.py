@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import pyarrow as pa
 from fakesnow.transforms.merge import operations
 from sqlglot import Expr, exp
 
@@ -24,7 +25,7 @@ def merge(session: Session, expression: Expr, params: Any) -> Answer:
     performed = [name for name, clauses in operations(expression).items() if clauses]  # type: ignore[arg-type]
     expression.set("returning", exp.Returning(expressions=[exp.column("merge_action")]))
     try:
-        actions = session.duck.execute(expression.sql(dialect="duckdb"), params).to_arrow_table()
+        actions: pa.Table = session.duck.execute(expression.sql(dialect="duckdb"), params).to_arrow_table()
     except duckdb.InvalidInputException as error:
         if "more than once" in str(error):
             raise sql_error(DUPLICATE_ROW, "Duplicate row detected during DML action") from error

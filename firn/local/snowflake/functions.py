@@ -1,4 +1,4 @@
-"""Functions that tell about the session (CURRENT_TRANSACTION and its like), filled in as literals before a query runs."""
+"""Functions that tell about the session (CURRENT_TRANSACTION and its like), filled in before a query runs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def fill_in(session: Session, expression: Expr) -> Expr:
     """Replace the session's functions by their values; a column of a query keeps the function's name."""
     for node in list(expression.find_all(exp.Func)):
         name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).upper()
-        if name not in _FUNCTIONS or node.expressions and name != "LAST_QUERY_ID":
+        if name not in _FUNCTIONS or (node.expressions and name != "LAST_QUERY_ID"):
             continue
         value = _FUNCTIONS[name](session)
         literal = exp.cast(exp.null(), "text") if value is None else exp.Literal.string(value)

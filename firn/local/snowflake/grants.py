@@ -1,4 +1,4 @@
-"""GRANT, REVOKE and SHOW GRANTS, kept durably and shown back. Not enforced: a later step checks them before a statement."""
+"""GRANT, REVOKE and SHOW GRANTS, kept durably and shown back. Nothing is enforced here."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ if TYPE_CHECKING:
     from firn.local.snowflake.engine import Engine
     from firn.local.snowflake.session import Session
 
-_TABLE = "_fs_global._firn.grants"
 _COLUMNS = [
     ("created_on", TIME), ("privilege", TEXT), ("granted_on", TEXT), ("name", TEXT), ("granted_to", TEXT),
     ("grantee_name", TEXT), ("grant_option", TEXT), ("granted_by", TEXT),
 ]  # fmt: skip
-_SELECT = f"SELECT created_on, privilege, granted_on, name, to_kind, grantee, grant_option, granted_by FROM {_TABLE}"
+_SELECT = (
+    "SELECT created_on, privilege, granted_on, name, to_kind, grantee, grant_option, granted_by "
+    "FROM _fs_global._firn.grants"
+)
 
 
 def create_tables(engine: Engine) -> None:
     """Make the table of grants; run at every start."""
     engine.duck_conn.execute(
-        f"CREATE TABLE IF NOT EXISTS {_TABLE} (created_on TIMESTAMPTZ, privilege VARCHAR, granted_on VARCHAR, "
+        "CREATE TABLE IF NOT EXISTS _fs_global._firn.grants (created_on TIMESTAMPTZ, privilege VARCHAR, "
+        "granted_on VARCHAR, "
         "name VARCHAR, to_kind VARCHAR, grantee VARCHAR, grant_option VARCHAR, granted_by VARCHAR, "
         "PRIMARY KEY (privilege, granted_on, name, to_kind, grantee))"
     )
@@ -40,7 +43,9 @@ def _grant(session: Session, sql: str) -> Answer:
     with session.ddl():
         for privilege in privileges:
             values = [datetime.now(UTC), privilege, kind, name, to_kind, grantee, option, session.role or ""]
-            session.shared.engine.query(f"INSERT OR REPLACE INTO {_TABLE} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+            session.shared.engine.query(
+                "INSERT OR REPLACE INTO _fs_global._firn.grants VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values
+            )
     return Answer.status()
 
 
@@ -53,7 +58,8 @@ def _revoke(session: Session, sql: str) -> Answer:
     with session.ddl():
         for privilege in privileges:
             session.shared.engine.query(
-                f"DELETE FROM {_TABLE} WHERE privilege = ? AND granted_on = ? AND name = ? AND to_kind = ? AND grantee = ?",
+                "DELETE FROM _fs_global._firn.grants WHERE privilege = ? AND granted_on = ? AND name = ? "
+                "AND to_kind = ? AND grantee = ?",
                 [privilege, kind, name, to_kind, grantee],
             )
     return Answer.status()
@@ -100,7 +106,8 @@ def _show(session: Session, sql: str) -> Answer:
     if words.skip("OF", "ROLE"):
         role = words.name()
         rows = query(
-            f"SELECT created_on, name, to_kind, grantee, granted_by FROM {_TABLE} WHERE granted_on = 'ROLE' AND name = ?",
+            "SELECT created_on, name, to_kind, grantee, granted_by FROM _fs_global._firn.grants "
+            "WHERE granted_on = 'ROLE' AND name = ?",
             [role],
         )
         return Answer([("created_on", TIME), *text_columns("role", "granted_to", "grantee_name", "granted_by")], rows)

@@ -24,7 +24,7 @@ def forget(engine: Engine, database: str, schema: str | None = None) -> None:
         ("_fs_columns_ext", ("ext_table_catalog", "ext_table_schema")),
     ):
         where = " AND ".join(f"{column} = ?" for column in columns[: len(prefix)])
-        engine.query(f"DELETE FROM {_KEPT}.{table} WHERE {where}", prefix)
+        engine.query(f"DELETE FROM {_KEPT}.{table} WHERE {where}", prefix)  # noqa: S608  (our own names)
     shutil.rmtree(engine.stages_dir.joinpath(*prefix), ignore_errors=True)
 
 
@@ -41,8 +41,7 @@ def after_drop(engine: Engine, statement: Statement) -> None:
         return
     if drop.kind == "SCHEMA":
         for target in statement.targets():
-            # The parser takes [database.]schema for [schema.]table.
-            database, schema = target.split(".")[1:]
+            database, schema, _ = target.split(".")  # a name without a table
             forget(engine, database, schema)
     else:
         _forget_tables(engine, statement)
@@ -52,4 +51,5 @@ def _forget_tables(engine: Engine, statement: Statement) -> None:
     for target in statement.targets():
         for table in ("_fs_tables_ext", "_fs_columns_ext"):
             where = "ext_table_catalog = ? AND ext_table_schema = ? AND ext_table_name = ?"
-            engine.query(f"DELETE FROM {_KEPT}.{table} WHERE {where}", target.split(".", 2))
+            sql = f"DELETE FROM {_KEPT}.{table} WHERE {where}"  # noqa: S608  (our own names)
+            engine.query(sql, target.split(".", 2))

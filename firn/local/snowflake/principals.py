@@ -17,12 +17,13 @@ from firn.local.snowflake.errors import compilation_error, duplicate, missing, u
 from firn.local.snowflake.words import Words
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from firn.local.snowflake.engine import Engine
     from firn.local.snowflake.session import Session
 
 KINDS = ("USER", "ROLE", "WAREHOUSE")
 SYSTEM_ROLES = ("ACCOUNTADMIN", "SECURITYADMIN", "USERADMIN", "SYSADMIN", "ORGADMIN", "PUBLIC")
-_TABLE = "_fs_global._firn.principals"
 _SHOWN = {
     "ROLE": ("is_default", "is_current", "is_inherited", "assigned_to_users", "granted_to_roles", "granted_roles"),
     "WAREHOUSE": ("state", "type", "size", "auto_suspend", "auto_resume", "is_default", "is_current"),
@@ -37,14 +38,15 @@ def create_tables(engine: Engine) -> None:
     """Make the catalog's tables; run at every start."""
     engine.duck_conn.execute("CREATE SCHEMA IF NOT EXISTS _fs_global._firn")
     engine.duck_conn.execute(
-        f"CREATE TABLE IF NOT EXISTS {_TABLE} (kind VARCHAR, name VARCHAR, created_on TIMESTAMPTZ, owner VARCHAR, "
+        "CREATE TABLE IF NOT EXISTS _fs_global._firn.principals (kind VARCHAR, name VARCHAR, created_on TIMESTAMPTZ, "
+        "owner VARCHAR, "
         "properties VARCHAR, PRIMARY KEY (kind, name))"
     )
 
 
 def properties(engine: Engine, kind: str, name: str) -> dict[str, Any] | None:
     """The properties of a user, role or warehouse; None if it does not exist."""
-    rows = engine.query(f"SELECT properties FROM {_TABLE} WHERE kind = ? AND name = ?", [kind, name])
+    rows = engine.query("SELECT properties FROM _fs_global._firn.principals WHERE kind = ? AND name = ?", [kind, name])
     if rows:
         found: dict[str, Any] = json.loads(rows[0][0])
         return found
@@ -53,7 +55,7 @@ def properties(engine: Engine, kind: str, name: str) -> dict[str, Any] | None:
 
 def any_user(engine: Engine) -> bool:
     """Whether any user was created."""
-    return engine.query(f"SELECT 1 FROM {_TABLE} WHERE kind = 'USER' LIMIT 1") != []
+    return engine.query("SELECT 1 FROM _fs_global._firn.principals WHERE kind = 'USER' LIMIT 1") != []
 
 
 def require(session: Session, kind: str, name: str) -> str:
@@ -107,8 +109,8 @@ def _altered(current: dict[str, Any], words: Words, sql: str) -> dict[str, Any]:
     if words.skip("SET"):
         return current | _checked(words.properties())
     if words.skip("UNSET"):
-        gone = {words.name() for _ in iter(lambda: words.skip(",") or bool(words), False) if words}
-        return {k: v for k, v in current.items() if k not in gone}
+        gone = words.names()
+        return {k: v for k, v in current.items() if k not in gone and k.removesuffix("_FP") not in gone}
     if words.skip("SUSPEND") or words.skip("RESUME") or words.skip("ABORT"):
         return current
     raise unsupported(sql)
@@ -129,9 +131,11 @@ def _checked(given: dict[str, Any]) -> dict[str, Any]:
 
 def _store(session: Session, kind: str, name: str, kept: dict[str, Any]) -> None:
     engine = session.shared.engine
-    created = engine.query(f"SELECT created_on FROM {_TABLE} WHERE kind = ? AND name = ?", [kind, name])
+    created = engine.query(
+        "SELECT created_on FROM _fs_global._firn.principals WHERE kind = ? AND name = ?", [kind, name]
+    )
     values = [kind, name, created[0][0] if created else datetime.now(UTC), session.role, json.dumps(kept)]
-    engine.query(f"INSERT OR REPLACE INTO {_TABLE} VALUES (?, ?, ?, ?, ?)", values)
+    engine.query("INSERT OR REPLACE INTO _fs_global._firn.principals VALUES (?, ?, ?, ?, ?)", values)
 
 
 def _drop(session: Session, sql: str) -> Answer:
@@ -144,9 +148,10 @@ def _drop(session: Session, sql: str) -> Answer:
     with session.ddl():
         if not if_exists:
             require(session, kind, name)
-        session.shared.engine.query(f"DELETE FROM {_TABLE} WHERE kind = ? AND name = ?", [kind, name])
+        session.shared.engine.query("DELETE FROM _fs_global._firn.principals WHERE kind = ? AND name = ?", [kind, name])
         session.shared.engine.query(
-            "DELETE FROM _fs_global._firn.grants WHERE grantee = ? AND to_kind = ?", [name, kind]
+            "DELETE FROM _fs_global._firn.grants WHERE (grantee = ? AND to_kind = ?) OR (name = ? AND granted_on = ?)",
+            [name, kind, name, kind],
         )
     return Answer.status(f"{name} successfully dropped.")
 
@@ -158,7 +163,9 @@ def _show(session: Session, sql: str) -> Answer:
     kind = words.peek().removesuffix("S")
     words.expect(f"{kind}S")
     like = words.like()
-    sql_rows = f"SELECT name, created_on, owner, properties FROM {_TABLE} WHERE kind = ? ORDER BY name"
+    sql_rows = (
+        "SELECT name, created_on, owner, properties FROM _fs_global._firn.principals WHERE kind = ? ORDER BY name"
+    )
     found = session.shared.engine.query(sql_rows, [kind])
     if kind == "ROLE":
         known = {row[0] for row in found}
@@ -198,7 +205,7 @@ def _describe_user(session: Session, sql: str) -> Answer:
     return Answer(text_columns("property", "value", "default", "description"), rows)
 
 
-COMMANDS = {
+COMMANDS: dict[tuple[str, ...], Callable[[Session, str], Answer]] = {
     **{("CREATE", kind): _create for kind in KINDS},
     **{("CREATE", "OR", "REPLACE", kind): _create for kind in KINDS},
     **{("ALTER", kind): _alter for kind in KINDS},

@@ -1,8 +1,8 @@
 """One query request as the connector sends it, run and turned into the answer the connector expects.
 
 Answers follow fakesnow's server. What is added: every fault is a Snowflake error in the answer; a statement that runs
-longer than `answer_within_seconds` is answered with "in progress" and fetched again, because the connector gives up on a
-silent socket after 60 s; a request repeated after a lost connection joins the first run instead of running twice.
+longer than `answer_within_seconds` is answered with "in progress" and fetched again, because the connector gives up
+on a silent socket after 60 s; a request repeated after a lost connection joins the first run instead of running twice.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from fakesnow.rowtype import describe_as_rowtype
 from fakesnow.statement_type import DML_TYPE_IDS, statement_type_id
 from starlette.concurrency import run_in_threadpool
 
-from firn.local.snowflake.errors import first_words, to_snowflake
-from firn.local.snowflake.registry import Login
 from firn.local.snowflake import results
 from firn.local.snowflake.cursor import Cursor
+from firn.local.snowflake.errors import first_words, to_snowflake
+from firn.local.snowflake.registry import Login
 from firn.local.snowflake.session import Session
 
 KEPT_REQUESTS = 256

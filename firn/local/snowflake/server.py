@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from fakesnow.expr import normalise_ident
 from fakesnow.transforms import SERVER_VERSION
@@ -23,7 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from firn.local.snowflake import logins
-from firn.local.snowflake.queries import Queries, failed
+from firn.local.snowflake.queries import Queries
 from firn.local.snowflake.registry import Login, Registry
 from firn.local.snowflake.session import Session, Shared
 

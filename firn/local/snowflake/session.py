@@ -38,6 +38,12 @@ class Shared:
 class Session(FakeSnowflakeConnection):
     """A fakesnow connection with Snowflake's session state. One statement at a time: take `busy` around it."""
 
+    shared: Shared
+    user: str
+    role: str
+    id: int
+    transactions: Transactions
+
     def __init__(self, shared: Shared, user: str, role: str) -> None:
         engine = shared.engine
         super().__init__(

@@ -24,11 +24,10 @@ def _set(session: Session, sql: str) -> Answer:
 def _unset(session: Session, sql: str) -> Answer:
     words = Words(sql)
     words.expect("ALTER", "SESSION", "UNSET")
-    while words:
-        if not words.skip(","):
-            name = words.name()
-            session.parameters.pop(name, None)
-            session.set_parameters({name: DEFAULTS[name]} if name in DEFAULTS else {})
+    for name in words.names():
+        session.parameters.pop(name, None)
+        if name in DEFAULTS:
+            session.set_parameters({name: DEFAULTS[name]})
     return Answer.status()
 
 

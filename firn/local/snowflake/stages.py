@@ -22,7 +22,9 @@ from firn.local.snowflake.words import Words
 if TYPE_CHECKING:
     from firn.local.snowflake.session import Session
 
-_STAGES = "_fs_global._fs_information_schema._fs_stages"
+_DELETE = (
+    "DELETE FROM _fs_global._fs_information_schema._fs_stages WHERE database_name = ? AND schema_name = ? AND name = ?"
+)
 _REFERENCE = re.compile(
     r"^\s*\w+\s+(?:'@(?P<quoted>[^']*)'|@(?P<plain>[^\s;']+))(?:\s+PATTERN\s*=\s*'(?P<pattern>(?:[^']|'')*)')?\s*;?\s*(?:/\*.*\*/\s*)?$",
     re.IGNORECASE,
@@ -30,7 +32,7 @@ _REFERENCE = re.compile(
 
 
 def stage_directory(session: Session, reference: str) -> tuple[Path, str]:
-    """(directory of the stage, path prefix inside it) of `[db.][schema.]stage[/path]`. Raises 2003 if it is not there."""
+    """(directory of the stage, path prefix inside it) of `[db.][schema.]stage[/path]`. Raises 2003 if there is none."""
     name, _, prefix = reference.partition("/")
     catalog, schema, stage_name = stage.parts_from_var(name, session.database, session.schema)
     sql = stage.stage_lookup_sql(catalog, schema, stage_name, session.table_stages)
@@ -72,17 +74,14 @@ def _drop(session: Session, sql: str) -> Answer:
     words.expect("DROP", "STAGE")
     if_exists = words.skip("IF", "EXISTS")
     name = words.name()
-    database, schema, stage_name = session.full_name(name).split(".")
-    where = "database_name = ? AND schema_name = ? AND name = ?"
+    full_name = session.full_name(name)
     with session.ddl():
-        if session.shared.engine.query(f"DELETE FROM {_STAGES} WHERE {where}", [database, schema, stage_name]) == [
-            (0,)
-        ]:
+        if session.shared.engine.query(_DELETE, full_name.split(".")) == [(0,)]:
             if if_exists:
                 return Answer.status("Drop statement executed successfully.")
             raise missing("Stage", name)
-        shutil.rmtree(stage.internal_dir(f"{database}.{schema}.{stage_name}"), ignore_errors=True)
-    return Answer.status(f"{stage_name} successfully dropped.")
+        shutil.rmtree(stage.internal_dir(full_name), ignore_errors=True)
+    return Answer.status(f"{name} successfully dropped.")
 
 
 COMMANDS = {

@@ -138,8 +138,6 @@ class Transactions:
         if tx is None:
             return
         try:
-            if tx.lost:
-                raise sql_error(LOCKED, tx.lost)
             self._commit_started(tx)
         except BaseException:
             self.rollback()
@@ -150,6 +148,8 @@ class Transactions:
             action()
 
     def _commit_started(self, tx: Transaction) -> None:
+        if tx.lost:
+            raise sql_error(LOCKED, tx.lost)
         if not (tx.journal or tx.started):
             return
         self._start(tx)

@@ -74,6 +74,14 @@ class Words:
         token = self._tokens.pop(0)
         return token.text if token.token_type is TokenType.IDENTIFIER else normalise_ident(token.text)
 
+    def names(self) -> list[str]:
+        """Identifiers with commas between them, up to the end."""
+        found = [self.name()]
+        while self.skip(","):
+            found.append(self.name())
+        self.end()
+        return found
+
     def literal(self) -> str:
         """A string literal's text."""
         if not self._tokens or self._tokens[0].token_type not in _TEXT:

@@ -55,7 +55,8 @@ from {{ source('streaming', 'ORDER_EVENTS') }}
 NEWER = "{% if is_incremental() %} where topic_offset > (select max(topic_offset) from {{ this }}) {% endif %}"
 MODELS = {
     "stg_orders.sql": "{{ config(materialized='view') }}" + STAGING,
-    "tbl.sql": "{{ config(materialized='table', persist_docs={'relation': true}) }} select * from {{ ref('stg_orders') }}",
+    "tbl.sql": "{{ config(materialized='table', persist_docs={'relation': true}) }} "
+    "select * from {{ ref('stg_orders') }}",
     "fct_merge.sql": "{{ config(materialized='incremental', unique_key='topic_offset', incremental_strategy='merge', "
     "on_schema_change='append_new_columns') }} select * from {{ ref('stg_orders') }} " + NEWER,
     "fct_delete.sql": "{{ config(materialized='incremental', unique_key='topic_offset', "

@@ -112,7 +112,8 @@ def test_a_fault_is_a_quick_snowflake_error(
 
 def test_values_come_back_exact(c: SnowflakeConnection) -> None:
     sql = """SELECT 9223372036854775807::NUMBER, 12345678901234567890.12::NUMBER(38,2), 0.1::FLOAT, TRUE, NULL::VARIANT,
-             PARSE_JSON('{"a": [1, null]}'), PARSE_JSON('null'), 'x'::VARIANT, NULL::TIMESTAMP, '2026-03-05 12:30:15.123'::TIMESTAMP"""
+             PARSE_JSON('{"a": [1, null]}'), PARSE_JSON('null'), 'x'::VARIANT, NULL::TIMESTAMP,
+             '2026-03-05 12:30:15.123'::TIMESTAMP"""
     *values, timestamp = run(c, sql)[0]
     assert values == [
         9223372036854775807, Decimal("12345678901234567890.12"), 0.1, True, None,

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from snowflake.connector import SnowflakeConnection
 from snowflake.connector.errors import DatabaseError, ProgrammingError
+
 from tests.firn.local.snowflake_process import DETACHED_SECONDS, Server, run, write_parquet
 
 
