@@ -1,0 +1,117 @@
+"""Kafka clients: what they are told, and what a person is told when they cannot connect."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from firn import kafka
+from firn.errors import AuthenticationError, ConfigError, PrivilegeError, TransientError
+from firn.kafka import (
+    TopicInfo,
+    admin_client,
+    client_config,
+    describe_topics,
+    jvm_client_options,
+    offsets,
+)
+from firn.kafka_faults import ConnectionFaults
+from firn.secrets import KafkaSecret, read_secret
+from firn.settings import Settings
+
+SECRET = KafkaSecret(bootstrap_servers="b:9092", api_key="key", api_secret='a"b\\c')
+
+
+def test_a_java_client_gets_the_credentials_quoted_for_jaas():
+    options = jvm_client_options(Settings(), SECRET)
+    assert options["sasl.jaas.config"].endswith('required username="key" password="a\\"b\\\\c";')
+    assert options["security.protocol"] == "SASL_SSL"
+
+
+def test_without_sasl_no_credential_is_configured():
+    settings = Settings(kafka_security_protocol="PLAINTEXT")
+    for config in (client_config(settings, SECRET), jvm_client_options(settings, SECRET)):
+        assert not [name for name in config if "sasl" in name or "ssl." in name]
+
+
+def test_a_ca_file_that_does_not_exist_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="CA file") as refused:
+        client_config(Settings(kafka_ssl_ca_location=tmp_path / "ca.pem"), SECRET)
+    assert str(tmp_path) in refused.value.where
+
+
+def test_a_refused_login_explains_a_time_out():
+    faults = ConnectionFaults("b:9092")
+    faults(KafkaError(KafkaError._TRANSPORT, "connection reset"))
+    faults(KafkaError(KafkaError._AUTHENTICATION, "Invalid username or password"))
+    assert isinstance(faults.explain(KafkaError(KafkaError._TIMED_OUT), "list topics"), AuthenticationError)
+    faults.clear()
+    assert isinstance(faults.explain(KafkaError(KafkaError._TIMED_OUT), "list topics"), TransientError)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, PrivilegeError),
+        (KafkaError.INVALID_REPLICATION_FACTOR, ConfigError),
+        (KafkaError.LEADER_NOT_AVAILABLE, TransientError),
+    ],
+)
+def test_what_a_broker_says_has_its_kind(code, kind):
+    assert type(ConnectionFaults("b:9092").explain(KafkaError(code), "make topic t")) is kind
+
+
+def test_a_broker_that_is_down_is_transient_and_named(monkeypatch, capfd):
+    monkeypatch.setattr(kafka, "REQUEST_SECONDS", 1.0)
+    secret = SECRET.model_copy(update={"bootstrap_servers": "127.0.0.1:1"})
+    with pytest.raises(TransientError, match="Connection refused") as down:
+        describe_topics(admin_client(Settings(), secret), ["t"])
+    assert "127.0.0.1:1" in down.value.where
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.stack
+def test_topics_and_offsets_of_a_cluster(stack):
+    stack.run("produce", "--topic", "kafka-offsets", "--count", "30")
+    secret = read_secret(stack.settings, stack.settings.kafka_secret_id, KafkaSecret)
+    admin = admin_client(stack.settings, secret)
+    info = describe_topics(admin, ["kafka-offsets"])["kafka-offsets"]
+    assert info == TopicInfo("kafka-offsets", info.topic_id, 3, 1)
+    assert len(info.topic_id) == 22
+    partitions = [("kafka-offsets", number) for number in range(3)]
+    assert sum(offsets(admin, partitions, "latest").values()) == 30
+    assert offsets(admin, partitions, "earliest") == dict.fromkeys(partitions, 0)
+    with pytest.raises(ConfigError, match="no partition 3"):
+        offsets(admin, [("kafka-offsets", 3)], "latest")
+    with pytest.raises(ConfigError, match="does not exist") as unknown:
+        describe_topics(admin, ["kafka-ofsets"])
+    assert "Did you mean kafka-offsets?" in unknown.value.next_step
+
+
+@pytest.mark.stack
+def test_a_wrong_password_and_a_wrong_ca_are_told_apart(stack, tmp_path):
+    settings = stack.settings
+    secret = read_secret(settings, settings.kafka_secret_id, KafkaSecret)
+    wrong = secret.model_copy(update={"api_secret": SECRET.api_secret})
+    with pytest.raises(AuthenticationError, match="refused the login"):
+        describe_topics(admin_client(settings, wrong), ["t"])
+    elsewhere = settings.model_copy(update={"kafka_ssl_ca_location": other_ca(tmp_path)})
+    with pytest.raises(ConfigError, match="TLS handshake"):
+        describe_topics(admin_client(elsewhere, secret), ["t"])
+
+
+def other_ca(folder: Path) -> Path:
+    """A CA that signed nothing here."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "another CA")])
+    now = datetime.now(UTC)
+    end = now + timedelta(days=1)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, end)
+    path = folder / "other-ca.pem"
+    path.write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
+    return path

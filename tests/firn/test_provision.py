@@ -1,0 +1,103 @@
+"""Provisioning makes what is absent and leaves alone what exists, unless told to apply."""
+
+from dataclasses import replace
+
+import pytest
+
+from firn.errors import ConfigError
+from firn.kafka import admin_client, find_topics
+from firn.produce.run import order_schema
+from firn.provision.findings import Mode
+from firn.provision.subject import ensure_subject
+from firn.provision.topic import TopicSpec, ensure_topic, topic_configs
+from firn.registry import IncompatibleSchemaError, registry_client
+from firn.secrets import KafkaSecret, RegistrySecret, read_secret
+
+pytestmark = pytest.mark.stack
+SLIP = '"type": "long",\n      "logicalType": "timestamp-millis"'
+
+
+@pytest.fixture
+def admin(stack):
+    return admin_client(stack.settings, read_secret(stack.settings, stack.settings.kafka_secret_id, KafkaSecret))
+
+
+@pytest.fixture
+def registry(stack):
+    return registry_client(
+        stack.settings, read_secret(stack.settings, stack.settings.registry_secret_id, RegistrySecret)
+    )
+
+
+def spec(name):
+    return TopicSpec(name, 2, -1, 604_800_000, "delete")
+
+
+def states(findings):
+    return [finding.state for finding in findings]
+
+
+def test_a_topic_is_made_then_found(admin):
+    assert states(ensure_topic(admin, spec("prov-made"))) == ["made"]
+    assert find_topics(admin, ["prov-made"])["prov-made"].partitions == 2
+    configs = topic_configs(admin, "prov-made")
+    assert (configs["retention.ms"], configs["cleanup.policy"]) == ("604800000", "delete")
+    assert states(ensure_topic(admin, spec("prov-made"))) == ["found"]
+
+
+def test_a_dry_run_makes_nothing(admin, registry):
+    assert states(ensure_topic(admin, spec("prov-dry"), Mode(dry_run=True))) == ["would make"]
+    assert find_topics(admin, ["prov-dry"]) == {}
+    for _ in range(2):
+        found = ensure_subject(registry, "prov-dry-value", order_schema(), "BACKWARD", Mode(dry_run=True))
+        assert states(found) == ["would make", "would make"]
+
+
+def test_a_topic_with_other_values_changes_only_when_told_to(admin):
+    ensure_topic(admin, spec("prov-differs"))
+    wanted = replace(spec("prov-differs"), partitions=3, retention_ms=1_000)
+    for mode in (Mode(), Mode(dry_run=True, apply=True)):
+        assert states(ensure_topic(admin, wanted, mode)) == ["found", "would change", "would change"]
+        assert topic_configs(admin, "prov-differs")["retention.ms"] == "604800000"
+        assert find_topics(admin, ["prov-differs"])["prov-differs"].partitions == 2
+    assert states(ensure_topic(admin, wanted, Mode(apply=True))) == ["found", "changed", "changed"]
+    assert states(ensure_topic(admin, wanted)) == ["found"]
+
+
+def test_partitions_never_shrink(admin):
+    ensure_topic(admin, spec("prov-shrink"))
+    found = ensure_topic(admin, replace(spec("prov-shrink"), partitions=1), Mode(apply=True))
+    assert states(found) == ["found", "warning"]
+    assert find_topics(admin, ["prov-shrink"])["prov-shrink"].partitions == 2
+
+
+def test_what_the_cluster_cannot_do_is_an_error_with_its_reason(admin):
+    with pytest.raises(ConfigError, match="replication factor"):
+        ensure_topic(admin, replace(spec("prov-replicas"), replication_factor=3))
+    with pytest.raises(ConfigError, match="Invalid topic"):
+        ensure_topic(admin, spec("not a topic"))
+
+
+def test_a_subject_is_made_then_found_and_keeps_its_mode(registry):
+    assert states(ensure_subject(registry, "prov-value", order_schema(), "BACKWARD")) == ["made", "made"]
+    assert states(ensure_subject(registry, "prov-value", order_schema(), "BACKWARD")) == ["found", "found"]
+    assert states(ensure_subject(registry, "prov-value", order_schema(), "FULL")) == ["found", "would change"]
+    assert states(ensure_subject(registry, "prov-value", order_schema(), "BACKWARD")) == ["found", "found"]
+    assert states(ensure_subject(registry, "prov-value", order_schema(), "FULL", Mode(apply=True)))[1] == "changed"
+
+
+def test_a_schema_with_the_slip_registers_as_given_with_a_warning(registry):
+    begin = order_schema().index('"type": {\n        "type": "long"')
+    slip = order_schema()[:begin] + SLIP + order_schema()[order_schema().index("}", begin) + 1 :]
+    findings = ensure_subject(registry, "prov-slip-value", slip, "NONE")
+    assert states(findings) == ["made", "warning", "made"]
+    assert "created_at" in findings[1].detail
+
+
+def test_an_incompatible_schema_is_refused_and_a_dry_run_says_so(registry):
+    ensure_subject(registry, "prov-strict-value", order_schema(), "BACKWARD")
+    other = order_schema().replace('"long"', '"string"', 1)
+    found = ensure_subject(registry, "prov-strict-value", other, "BACKWARD", Mode(dry_run=True))
+    assert states(found)[0] == "would fail"
+    with pytest.raises(IncompatibleSchemaError, match="/fields/0/type"):
+        ensure_subject(registry, "prov-strict-value", other, "BACKWARD")
