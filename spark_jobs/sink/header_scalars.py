@@ -81,7 +81,8 @@ def widened(value: Value, kind: str) -> str:
 
 
 def _whole(exact: Decimal) -> Value | None:
-    if abs(exact) > _BEYOND_LONG or exact != int(exact) or not -(2**63) <= exact < 2**63:
+    # copy_abs and comparisons take no decimal context: nothing is rounded, nothing overflows.
+    if exact.copy_abs() > _BEYOND_LONG or exact != int(exact) or not -(2**63) <= exact < 2**63:
         return None
     number = int(exact)
     bits = next(bits for bits in (8, 16, 32, 64) if -(1 << bits - 1) <= number < 1 << bits - 1)

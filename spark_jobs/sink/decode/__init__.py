@@ -8,6 +8,6 @@ Two decoders give the same JSON (docs/decisions/0002-two-decoders.md): `referenc
 """
 
 from spark_jobs.sink.decode.decoder import AvroValueDecoder
-from spark_jobs.sink.decode.records import BadRecord, Decoded, UnknownSchemaError
+from spark_jobs.sink.decode.records import BadRecord, Decoded
 
-__all__ = ["AvroValueDecoder", "BadRecord", "Decoded", "UnknownSchemaError"]
+__all__ = ["AvroValueDecoder", "BadRecord", "Decoded"]

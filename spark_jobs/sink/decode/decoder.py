@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from firn.registry import UnknownSchemaError
 from spark_jobs.sink.decode.frames import FRAME_BYTES, Frames
 from spark_jobs.sink.decode.records import (
     INVALID_SCHEMA,
@@ -21,7 +22,6 @@ from spark_jobs.sink.decode.records import (
     BadRecord,
     Decoded,
     MalformedError,
-    UnknownSchemaError,
 )
 from spark_jobs.sink.decode.reference import ReferenceDecoder
 from spark_jobs.sink.decode.scalars import CLASSIC_ZONE

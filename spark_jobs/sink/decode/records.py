@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from firn.errors import TerminalError
-
 WRONG_MAGIC = "wrong_magic"
 TOO_SHORT = "too_short"
 UNKNOWN_SCHEMA_ID = "unknown_schema_id"
@@ -15,10 +13,6 @@ INVALID_SCHEMA = "invalid_schema"
 MALFORMED_AVRO = "malformed_avro"
 TRAILING_BYTES = "trailing_bytes"
 INVALID_UTF8 = "invalid_utf8"
-
-
-class UnknownSchemaError(TerminalError):
-    """The registry answered and does not know the schema id: the record is bad, the sink is not."""
 
 
 class MalformedError(Exception):

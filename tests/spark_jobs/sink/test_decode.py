@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from firn.errors import TransientError
-from spark_jobs.sink.decode import AvroValueDecoder, Decoded, UnknownSchemaError
+from firn.registry import UnknownSchemaError
+from spark_jobs.sink.decode import AvroValueDecoder, Decoded
 from spark_jobs.sink.decode.schema import InvalidSchemaError, parse_schema
 from spark_jobs.sink.decode.vector import VectorDecoder
 from tests.spark_jobs.sink.avro_cases import frame, write

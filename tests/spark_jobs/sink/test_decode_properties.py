@@ -48,8 +48,10 @@ def vector_alone_gives_what_was_written(case: Case) -> None:
     schema, bodies, expected = case
     vector = VectorDecoder.of(parse_schema(json.dumps(schema)), "+0000")
     assert vector is not None
-    texts = vector.decode(pa.array([frame(body) for body in bodies], pa.binary()))
-    assert [parsed(text) for text in texts.to_pylist()] == expected
+    texts = vector.decode(pa.array([frame(body) for body in bodies], pa.binary())).to_pylist()
+    for text, body, wanted in zip(texts, bodies, expected, strict=True):
+        # The least long looks like the block count that the vector decoder does not trust itself with.
+        assert parsed(text) == wanted if text is not None else b"\xff" * 9 in body
 
 
 def both_give_the_same_verdict(case: tuple[Any, list[bytes]]) -> None:
