@@ -104,8 +104,11 @@ class Cursor(FakeSnowflakeCursor):
                 for table in sorted(writes):
                     self._lock(table, Claim(transaction, query_id))
 
+        place = (session.database, session.schema)
+
         def work() -> int | None:
-            return self.run_plain(statement.expression, params)
+            with session.at(place):
+                return self.run_plain(statement.expression, params)
 
         session.transactions.run(work, Tables(statement.reads(), writes, lock))
 
@@ -167,12 +170,12 @@ class Cursor(FakeSnowflakeCursor):
         if transformed is None or data is None:
             return None
         target = Path(data["stageInfo"]["location"]) / Path(data["src_locations"][0]).name
-        path = quote(str(target.relative_to(self._conn.shared.engine.stages_dir)))
+        path = str(target.relative_to(self._conn.shared.engine.stages_dir))
         stage_info = {
             "locationType": "GCS",
             "location": f"{transformed.args['put_stage_name']}/",
             "creds": {},
-            "presignedUrl": f"{base_url}{path}",
+            "presignedUrl": f"{base_url}{quote(path)}?signature={self._conn.shared.sign(path)}",
         }
         return {**data, "stageInfo": stage_info}
 

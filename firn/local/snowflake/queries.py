@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import uuid
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
+import duckdb
 import snowflake.connector.errors as sf
 from fakesnow import statement_type
 from fakesnow.converter import from_binding
@@ -29,6 +31,7 @@ from firn.local.snowflake.registry import Login
 from firn.local.snowflake.session import Session
 
 KEPT_REQUESTS = 256
+FATAL_EXIT_CODE = 70
 
 log = logging.getLogger("firn.local.snowflake")
 Json = dict[str, Any]
@@ -93,11 +96,19 @@ def _run_locked(session: Session, body: Json, query_id: str, upload_url: str) ->
         try:
             return _answer(session, sql, body, query_id, upload_url)
         except Exception as error:
+            _end_if_fatal(error)
             session.transactions.repair()
             failure = to_snowflake(error, sql)
             # Without the message: it may repeat values of the data.
             log.info("session %s: %s: error %06d (%s)", session.id, first_words(sql), failure.errno, failure.sqlstate)
             return failed(failure, query_id)
+
+
+def _end_if_fatal(error: BaseException) -> None:
+    """After DuckDB's fatal errors every statement fails until the files are opened anew: leave that to a restart."""
+    if isinstance(error, duckdb.FatalException) or isinstance(error.__cause__, duckdb.FatalException):
+        log.critical("DuckDB failed for good, ending: %s", error.__cause__ or error)
+        os._exit(FATAL_EXIT_CODE)
 
 
 def failed(error: sf.Error, query_id: str | None = None) -> Json:

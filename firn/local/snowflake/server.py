@@ -6,6 +6,7 @@ The paths and bodies are those of fakesnow's server, which the Snowflake clients
 from __future__ import annotations
 
 import gzip
+import hmac
 import json
 import logging
 import os
@@ -146,8 +147,10 @@ class _Routes:
 
     async def upload(self, request: Request) -> Response:
         """Receive a file of a PUT into the stage's directory, complete or not at all."""
-        root = self._state.shared.engine.stages_dir
-        target = Path(os.path.normpath(root / request.path_params["path"]))
+        path, root = request.path_params["path"], self._state.shared.engine.stages_dir
+        if not hmac.compare_digest(self._state.shared.sign(path), request.query_params.get("signature", "")):
+            return Response(status_code=403)
+        target = Path(os.path.normpath(root / path))
         if not target.is_relative_to(root) or target == root:
             return Response(status_code=400)
         part = self._state.shared.engine.data_dir / "tmp" / f"put-{os.urandom(8).hex()}"

@@ -5,7 +5,9 @@ How a statement runs is in `cursor`; who is logged in, in `registry`.
 
 from __future__ import annotations
 
+import hmac
 import itertools
+import secrets
 import threading
 import time
 from collections.abc import Iterator
@@ -33,6 +35,11 @@ class Shared:
     account: str | None = None
     locks: TableLocks = field(default_factory=TableLocks)
     commits: CommitLog = field(default_factory=CommitLog)
+    upload_key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+
+    def sign(self, path: str) -> str:
+        """What an upload url to `path` must carry: only a PUT statement gives it out."""
+        return hmac.new(self.upload_key, path.encode(), "sha256").hexdigest()
 
 
 class Session(FakeSnowflakeConnection):
@@ -83,6 +90,19 @@ class Session(FakeSnowflakeConnection):
         self._duck_conn.execute(f"SET schema = '{database}.{schema or 'main'}'")
         self.database, self._schema = database, schema
         self.database_set, self.schema_set = True, schema is not None
+
+    @contextmanager
+    def at(self, place: tuple[str | None, str | None]) -> Iterator[None]:
+        """Inside (database, schema): a statement that is repeated must find the names it found first."""
+        now = (self.database, self.schema)
+        if place == now or place[0] is None or now[0] is None:
+            yield
+            return
+        self.use(place[0], place[1])
+        try:
+            yield
+        finally:
+            self.use(now[0], now[1])
 
     def leave_database(self) -> None:
         """Have no current database."""

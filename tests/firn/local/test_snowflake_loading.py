@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -130,6 +132,12 @@ def test_a_bad_file_is_named_and_nothing_of_the_copy_is_loaded(c: SnowflakeConne
         run(c, COPY.format("") + " ON_ERROR = ABORT_STATEMENT")
     run(c, "COMMIT")
     assert run(c, "SELECT COUNT(*) FROM E") == [(1,)]
+
+
+def test_an_upload_that_no_put_asked_for_is_refused(server: Server) -> None:
+    url = f"http://127.0.0.1:{server.port}/fs_bucket/STREAMING/PUBLIC/FIRN_STAGE/x?signature=guess"
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(urllib.request.Request(url, b"x", method="PUT"), timeout=10)
 
 
 def test_no_files_is_no_error(c: SnowflakeConnection) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -282,6 +284,29 @@ def test_autocommit_off_opens_a_transaction_with_the_first_dml(a: SnowflakeConne
     run(a, "INSERT INTO T VALUES (2)")
     a.commit()
     assert run(b, "SELECT A FROM T") == [(2,)]
+
+
+def test_a_request_repeated_after_a_lost_answer_runs_once(a: SnowflakeConnection, server: Server) -> None:
+    url = f"http://127.0.0.1:{server.port}/queries/v1/query-request?requestId=11111111-2222-3333-4444-555555555555"
+    body = json.dumps({"sqlText": "INSERT INTO T VALUES (1)"}).encode()
+    headers = {"Authorization": f'Snowflake Token="{a.rest.token}"', "Content-Type": "application/json"}
+    answers = []
+    for _ in range(2):
+        with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=10) as answer:
+            answers.append(json.load(answer))
+    assert answers[0] == answers[1]
+    assert run(a, "SELECT COUNT(*) FROM T") == [(1,)]
+
+
+def test_a_repeated_write_finds_the_schema_it_was_written_in(a: SnowflakeConnection, b: SnowflakeConnection) -> None:
+    run(b, "CREATE SCHEMA IF NOT EXISTS STREAMING.OTHER")
+    run(a, "BEGIN")
+    run(a, "INSERT INTO T VALUES (1)")
+    run(a, "USE SCHEMA OTHER")
+    run(b, "UPDATE STREAMING.PUBLIC.L SET EPOCH = 5")
+    assert run(a, "UPDATE PUBLIC.L SET EPOCH = 6 WHERE EPOCH = 5") == [(3, 0)]
+    run(a, "COMMIT")
+    assert run(a, "SELECT CURRENT_SCHEMA(), COUNT(*) FROM PUBLIC.T") == [("OTHER", 1)]
 
 
 def test_twenty_sessions_at_once_lose_no_update(a: SnowflakeConnection, server: Server) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import boto3
 import psutil
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
@@ -73,7 +73,8 @@ class Traces:
         self.stack, self.name = stack, f"t{uuid.uuid4().hex[:8]}"
         settings = stack.settings
         kafka = kafka_configuration(settings)
-        (created,) = AdminClient(kafka).create_topics([NewTopic(self.name, 2)]).values()
+        admin = AdminClient(kafka)
+        (created,) = admin.create_topics([NewTopic(self.name, 2)]).values()
         created.result(30)
         self.topic_id = self.read_topic_id()
         # Transactions, because they also need the broker to reach itself through its TLS listener.
@@ -91,8 +92,6 @@ class Traces:
 
     def read_topic_id(self) -> str:
         admin = AdminClient(kafka_configuration(self.stack.settings))
-        from confluent_kafka import TopicCollection
-
         (topic,) = admin.describe_topics(TopicCollection([self.name])).values()
         return str(topic.result(30).topic_id)
 
@@ -159,7 +158,11 @@ def test_down_and_up_keep_topics_schema_ids_secrets_tables_and_ports(stack: Any,
 
 
 @pytest.mark.parametrize(
-    "victims", [{"kafka", "schema-registry", "secrets-manager"}, {"snowflake", "prefect", "prefect-worker"}]
+    "victims",
+    [
+        {"kafka", "schema-registry", "secrets-manager"},
+        pytest.param({"snowflake", "prefect", "prefect-worker"}, marks=pytest.mark.full),
+    ],
 )
 def test_up_heals_killed_servers_and_only_those(stack: Any, traces: Traces, healed: None, victims: set[str]) -> None:
     before = pids(stack)
