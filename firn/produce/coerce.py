@@ -1,8 +1,8 @@
 """Values of a file as values of an Avro type: text as a person writes it, JSON, or what Parquet holds.
 
-Not for reading files (`rows`). Built once per schema into plain functions. Rules, which docs/produce.md repeats:
-an empty CSV cell is null where the type allows null and else text; time without a zone is UTC; epoch numbers are in the
-unit of the logical type; bytes are base64; nested values in a CSV cell are JSON.
+Not for reading files (`rows`). Built once per schema into plain functions. Rules: an empty CSV cell is null where the
+type allows null, and otherwise text; time without a zone is UTC; epoch numbers are in the unit of the logical type;
+bytes are base64; nested values in a CSV cell are JSON.
 Types: https://avro.apache.org/docs/1.12.0/specification/#schema-declaration
 """
 
@@ -195,22 +195,24 @@ def _record(schema: dict[str, Any], fields: dict[str, Coercer]) -> Coercer:
                 result[name] = _inside(name, coercer, row[name])
             elif absent[name] is _REQUIRED:
                 raise CoercionError(name, "a value: the field is absent and has no default", "")
-            elif absent[name] is not _DEFAULT:
-                result[name] = None
+            else:
+                result[name] = absent[name]
         return result
 
     return coerce
 
 
-_REQUIRED, _DEFAULT = object(), object()
+_REQUIRED = object()
 
 
-def _absent_value(field: dict[str, Any]) -> object:
-    """What stands for an absent field: its default (which fastavro writes), null where that is allowed, or an error."""
-    if "default" in field:
-        return _DEFAULT
-    nullable = field["type"] == "null" or (isinstance(field["type"], list) and "null" in field["type"])
-    return None if nullable else _REQUIRED
+def _absent_value(field: dict[str, Any]) -> Any:
+    """What stands for an absent field: its default, null where that is allowed, or `_REQUIRED`."""
+    branches = field["type"] if isinstance(field["type"], list) else [field["type"]]
+    if "default" not in field:
+        return None if "null" in branches else _REQUIRED
+    default = field["default"]
+    # Avro writes the default of bytes as text whose code points are the bytes.
+    return default.encode("latin-1") if _kind(branches[0]) in ("bytes", "fixed") else default
 
 
 def required_fields(schema: dict[str, Any]) -> list[str]:

@@ -6,6 +6,7 @@ Not for what a record is (`records`). Delivery is at least once across runs and 
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from firn.errors import ConfigError, FirnError, TerminalError, TransientError
 from firn.kafka import client_config, with_callbacks
 from firn.kafka_faults import ConnectionFaults
+from firn.produce.interrupts import interrupts
 from firn.produce.records import Record
 from firn.secrets import KafkaSecret
 from firn.settings import Settings
@@ -107,13 +109,12 @@ def produce_all(
     """
     run = _Run(settings, secret, topic, {"source": _SOURCE, **headers}, progress)
     started = time.monotonic()
-    try:
-        run.send(records, rate)
-    except KeyboardInterrupt:
-        run.report.interrupted = True
-    except FirnError as error:
-        run.report.error = error
-    run.finish()
+    with interrupts() as interrupted:
+        try:
+            run.send(records, rate, interrupted)
+        except FirnError as error:
+            run.report.error = error
+        run.finish()
     run.report.seconds = time.monotonic() - started
     return run.report
 
@@ -132,10 +133,13 @@ class _Run:
         self._first_failure: KafkaError | None = None
         self.report = DeliveryReport(topic)
 
-    def send(self, records: Iterable[Record], rate: float | None) -> None:
+    def send(self, records: Iterable[Record], rate: float | None, interrupted: threading.Event) -> None:
         """Hand all records to the client, serving its callbacks on the way."""
         started, sent = time.monotonic(), 0
         for record in records:
+            if interrupted.is_set():
+                self.report.interrupted = True
+                break
             if rate:
                 self._wait_until(started + sent / rate)
             self._enqueue(record)

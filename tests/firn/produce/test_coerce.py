@@ -137,6 +137,8 @@ def test_an_unknown_field_names_the_nearest():
 def test_an_absent_field_takes_its_default_or_null():
     assert through_default(schema_of("int", default=4)) == 4
     assert through_default(schema_of(["null", "int"])) is None
+    assert through_default(schema_of("bytes", default="\u00ff\u0001")) == b"\xff\x01"
+    assert through_default(schema_of(["string", "null"], default="x")) == "x"
     with pytest.raises(CoercionError, match="absent"):
         through_default(schema_of("int"))
 
