@@ -108,6 +108,8 @@ def _environment(home: Home) -> dict[str, str | None]:
         "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
         "DO_NOT_TRACK": "1",
         "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
+        # A run that is asked for starts within seconds; one machine can bear the polling.
+        "PREFECT_WORKER_QUERY_SECONDS": "2",
         "PREFECT_CLI_PROMPT": "false",
         "PREFECT_CLI_COLORS": "false",
         "PYTHONUNBUFFERED": "1",

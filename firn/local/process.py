@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -65,16 +64,17 @@ def find(pid_file: Path) -> psutil.Process | None:
 
 
 def stop(process: psutil.Process, grace_seconds: float) -> None:
-    """TERM to the process and its group, KILL to what is left after `grace_seconds`. It led its own session."""
+    """TERM to the process, its descendants and its group; KILL to those that are left after `grace_seconds`."""
     everyone = _family(process)
-    _signal_group(process.pid, signal.SIGTERM)
+    for member in everyone:
+        # psutil signals only the process it has seen, never a later one with the same pid.
+        with contextlib.suppress(psutil.Error):
+            member.terminate()
     _, alive = psutil.wait_procs(everyone, timeout=grace_seconds)
-    if alive:
-        _signal_group(process.pid, signal.SIGKILL)
-        for left in alive:
-            with contextlib.suppress(psutil.Error):
-                left.kill()
-        psutil.wait_procs(alive, timeout=grace_seconds)
+    for member in alive:
+        with contextlib.suppress(psutil.Error):
+            member.kill()
+    psutil.wait_procs(alive, timeout=grace_seconds)
 
 
 def _start_time(process: psutil.Process) -> float:
@@ -83,11 +83,12 @@ def _start_time(process: psutil.Process) -> float:
 
 
 def _family(process: psutil.Process) -> list[psutil.Process]:
+    """The process, all below it (flow runs of the worker have sessions of their own), and orphans of its group."""
+    family = {process}
     with contextlib.suppress(psutil.Error):
-        return [process, *process.children(recursive=True)]
-    return [process]
-
-
-def _signal_group(leader: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, number)
+        family.update(process.children(recursive=True))
+    for other in psutil.process_iter():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getpgid(other.pid) == process.pid:
+                family.add(other)
+    return list(family)

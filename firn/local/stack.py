@@ -129,7 +129,7 @@ def _start(home: Home, say: Say) -> None:
 
     def bring_up(server: Server, abandon: threading.Event) -> None:
         seconds = starter.bring_up(server, abandon)
-        say(f"{server.name} is ready at {server.address(home)} ({seconds:.1f} s)")
+        say(f"{server.name} is ready ({seconds:.1f} s)")
 
     try:
         each_in_order(SERVERS, needed_by(SERVERS), bring_up)

@@ -29,8 +29,9 @@ def up(
     """Start the local stack: Kafka, schema registry, Secrets Manager, Snowflake, Prefect. Running servers stay."""
     from firn.local import stack
 
-    _print(stack.up(load_settings().home, say, new_ports=new_ports), as_json)
-    say("Stop it: firn down")
+    servers = stack.up(load_settings().home, say, new_ports=new_ports)
+    _print(servers, as_json)
+    say(f"Prefect UI: {next(s.address for s in servers if s.name == 'prefect')}\nStop the stack: firn down")
 
 
 def down(
