@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from confluent_kafka import KafkaError
@@ -77,20 +78,21 @@ def test_a_broker_that_is_down_is_transient_and_named(monkeypatch, capfd):
 
 @pytest.mark.stack
 def test_topics_and_offsets_of_a_cluster(stack):
-    stack.run("produce", "--topic", "kafka-offsets", "--count", "30")
+    topic = f"kafka-offsets-{uuid4().hex[:8]}"
+    stack.run("produce", "--topic", topic, "--count", "30")
     secret = read_secret(stack.settings, stack.settings.kafka_secret_id, KafkaSecret)
     admin = admin_client(stack.settings, secret)
-    info = describe_topics(admin, ["kafka-offsets"])["kafka-offsets"]
-    assert info == TopicInfo("kafka-offsets", info.topic_id, 3, 1)
+    info = describe_topics(admin, [topic])[topic]
+    assert info == TopicInfo(topic, info.topic_id, 3, 1)
     assert len(info.topic_id) == 22
-    partitions = [("kafka-offsets", number) for number in range(3)]
+    partitions = [(topic, number) for number in range(3)]
     assert sum(offsets(admin, partitions, "latest").values()) == 30
     assert offsets(admin, partitions, "earliest") == dict.fromkeys(partitions, 0)
     with pytest.raises(ConfigError, match="no partition 3"):
-        offsets(admin, [("kafka-offsets", 3)], "latest")
+        offsets(admin, [(topic, 3)], "latest")
     with pytest.raises(ConfigError, match="does not exist") as unknown:
-        describe_topics(admin, ["kafka-ofsets"])
-    assert "Did you mean kafka-offsets?" in unknown.value.next_step
+        describe_topics(admin, [topic.replace("ff", "f")])
+    assert f"{topic}?" in unknown.value.next_step
 
 
 @pytest.mark.stack

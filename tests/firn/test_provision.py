@@ -1,6 +1,7 @@
 """Provisioning makes what is absent and leaves alone what exists, unless told to apply."""
 
 from dataclasses import replace
+from uuid import uuid4
 
 import pytest
 
@@ -14,6 +15,8 @@ from firn.registry import IncompatibleSchemaError, registry_client
 from firn.secrets import KafkaSecret, RegistrySecret, read_secret
 
 pytestmark = pytest.mark.stack
+RUN = uuid4().hex[:8]
+"""Part of every name, so that a stack may serve more than one test run."""
 SLIP = '"type": "long",\n      "logicalType": "timestamp-millis"'
 
 
@@ -38,66 +41,68 @@ def states(findings):
 
 
 def test_a_topic_is_made_then_found(admin):
-    assert states(ensure_topic(admin, spec("prov-made"))) == ["made"]
-    assert find_topics(admin, ["prov-made"])["prov-made"].partitions == 2
-    configs = topic_configs(admin, "prov-made")
+    assert states(ensure_topic(admin, spec(f"prov-made-{RUN}"))) == ["made"]
+    assert find_topics(admin, [f"prov-made-{RUN}"])[f"prov-made-{RUN}"].partitions == 2
+    configs = topic_configs(admin, f"prov-made-{RUN}")
     assert (configs["retention.ms"], configs["cleanup.policy"]) == ("604800000", "delete")
-    assert states(ensure_topic(admin, spec("prov-made"))) == ["found"]
+    assert states(ensure_topic(admin, spec(f"prov-made-{RUN}"))) == ["found"]
 
 
 def test_a_dry_run_makes_nothing(admin, registry):
-    assert states(ensure_topic(admin, spec("prov-dry"), Mode(dry_run=True))) == ["would make"]
-    assert find_topics(admin, ["prov-dry"]) == {}
+    assert states(ensure_topic(admin, spec(f"prov-dry-{RUN}"), Mode(dry_run=True))) == ["would make"]
+    assert find_topics(admin, [f"prov-dry-{RUN}"]) == {}
     for _ in range(2):
-        found = ensure_subject(registry, "prov-dry-value", order_schema(), "BACKWARD", Mode(dry_run=True))
+        found = ensure_subject(registry, f"prov-dry-{RUN}-value", order_schema(), "BACKWARD", Mode(dry_run=True))
         assert states(found) == ["would make", "would make"]
 
 
 def test_a_topic_with_other_values_changes_only_when_told_to(admin):
-    ensure_topic(admin, spec("prov-differs"))
-    wanted = replace(spec("prov-differs"), partitions=3, retention_ms=1_000)
+    ensure_topic(admin, spec(f"prov-differs-{RUN}"))
+    wanted = replace(spec(f"prov-differs-{RUN}"), partitions=3, retention_ms=1_000)
     for mode in (Mode(), Mode(dry_run=True, apply=True)):
         assert states(ensure_topic(admin, wanted, mode)) == ["found", "would change", "would change"]
-        assert topic_configs(admin, "prov-differs")["retention.ms"] == "604800000"
-        assert find_topics(admin, ["prov-differs"])["prov-differs"].partitions == 2
+        assert topic_configs(admin, f"prov-differs-{RUN}")["retention.ms"] == "604800000"
+        assert find_topics(admin, [f"prov-differs-{RUN}"])[f"prov-differs-{RUN}"].partitions == 2
     assert states(ensure_topic(admin, wanted, Mode(apply=True))) == ["found", "changed", "changed"]
     assert states(ensure_topic(admin, wanted)) == ["found"]
 
 
 def test_partitions_never_shrink(admin):
-    ensure_topic(admin, spec("prov-shrink"))
-    found = ensure_topic(admin, replace(spec("prov-shrink"), partitions=1), Mode(apply=True))
+    ensure_topic(admin, spec(f"prov-shrink-{RUN}"))
+    found = ensure_topic(admin, replace(spec(f"prov-shrink-{RUN}"), partitions=1), Mode(apply=True))
     assert states(found) == ["found", "warning"]
-    assert find_topics(admin, ["prov-shrink"])["prov-shrink"].partitions == 2
+    assert find_topics(admin, [f"prov-shrink-{RUN}"])[f"prov-shrink-{RUN}"].partitions == 2
 
 
 def test_what_the_cluster_cannot_do_is_an_error_with_its_reason(admin):
     with pytest.raises(ConfigError, match="replication factor"):
-        ensure_topic(admin, replace(spec("prov-replicas"), replication_factor=3))
+        ensure_topic(admin, replace(spec(f"prov-replicas-{RUN}"), replication_factor=3))
     with pytest.raises(ConfigError, match="Invalid topic"):
         ensure_topic(admin, spec("not a topic"))
 
 
 def test_a_subject_is_made_then_found_and_keeps_its_mode(registry):
-    assert states(ensure_subject(registry, "prov-value", order_schema(), "BACKWARD")) == ["made", "made"]
-    assert states(ensure_subject(registry, "prov-value", order_schema(), "BACKWARD")) == ["found", "found"]
-    assert states(ensure_subject(registry, "prov-value", order_schema(), "FULL")) == ["found", "would change"]
-    assert states(ensure_subject(registry, "prov-value", order_schema(), "BACKWARD")) == ["found", "found"]
-    assert states(ensure_subject(registry, "prov-value", order_schema(), "FULL", Mode(apply=True)))[1] == "changed"
+    assert states(ensure_subject(registry, f"prov-{RUN}-value", order_schema(), "BACKWARD")) == ["made", "made"]
+    assert states(ensure_subject(registry, f"prov-{RUN}-value", order_schema(), "BACKWARD")) == ["found", "found"]
+    assert states(ensure_subject(registry, f"prov-{RUN}-value", order_schema(), "FULL")) == ["found", "would change"]
+    assert states(ensure_subject(registry, f"prov-{RUN}-value", order_schema(), "BACKWARD")) == ["found", "found"]
+    assert (
+        states(ensure_subject(registry, f"prov-{RUN}-value", order_schema(), "FULL", Mode(apply=True)))[1] == "changed"
+    )
 
 
 def test_a_schema_with_the_slip_registers_as_given_with_a_warning(registry):
     begin = order_schema().index('"type": {\n        "type": "long"')
     slip = order_schema()[:begin] + SLIP + order_schema()[order_schema().index("}", begin) + 1 :]
-    findings = ensure_subject(registry, "prov-slip-value", slip, "NONE")
+    findings = ensure_subject(registry, f"prov-slip-{RUN}-value", slip, "NONE")
     assert states(findings) == ["made", "warning", "made"]
     assert "created_at" in findings[1].detail
 
 
 def test_an_incompatible_schema_is_refused_and_a_dry_run_says_so(registry):
-    ensure_subject(registry, "prov-strict-value", order_schema(), "BACKWARD")
+    ensure_subject(registry, f"prov-strict-{RUN}-value", order_schema(), "BACKWARD")
     other = order_schema().replace('"long"', '"string"', 1)
-    found = ensure_subject(registry, "prov-strict-value", other, "BACKWARD", Mode(dry_run=True))
+    found = ensure_subject(registry, f"prov-strict-{RUN}-value", other, "BACKWARD", Mode(dry_run=True))
     assert states(found)[0] == "would fail"
     with pytest.raises(IncompatibleSchemaError, match="/fields/0/type"):
-        ensure_subject(registry, "prov-strict-value", other, "BACKWARD")
+        ensure_subject(registry, f"prov-strict-{RUN}-value", other, "BACKWARD")

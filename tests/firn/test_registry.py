@@ -4,6 +4,7 @@ import json
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from uuid import uuid4
 
 import fastavro
 import pytest
@@ -22,6 +23,9 @@ from firn.registry import (
 )
 from firn.secrets import RegistrySecret, read_secret
 from firn.settings import Settings
+
+RUN = uuid4().hex[:8]
+"""Part of every name, so that a stack may serve more than one test run."""
 
 
 def client_for(url):
@@ -96,10 +100,10 @@ def client(stack):
 
 @pytest.mark.stack
 def test_a_schema_is_registered_once_and_found_by_its_id(client):
-    schema = record("Once", {"name": "a", "type": "int"})
-    assert find_id(client, "once-value", schema) is None
-    schema_id = register(client, "once-value", schema)
-    assert register(client, "once-value", schema) == schema_id == find_id(client, "once-value", schema)
+    schema = record(f"Once{RUN}", {"name": "a", "type": "int"})
+    assert find_id(client, f"once-{RUN}-value", schema) is None
+    schema_id = register(client, f"once-{RUN}-value", schema)
+    assert register(client, f"once-{RUN}-value", schema) == schema_id == find_id(client, f"once-{RUN}-value", schema)
     assert json.loads(schema_by_id(client, schema_id)) == json.loads(schema)
 
 
@@ -111,17 +115,19 @@ def test_an_unknown_id_is_named(client):
 
 @pytest.mark.stack
 def test_an_incompatible_schema_is_refused_with_the_reasons(client):
-    set_compatibility(client, "strict-value", "BACKWARD")
-    assert subject_compatibility(client, "strict-value") == "BACKWARD"
-    register(client, "strict-value", record("Strict", {"name": "a", "type": "int"}))
+    set_compatibility(client, f"strict-{RUN}-value", "BACKWARD")
+    assert subject_compatibility(client, f"strict-{RUN}-value") == "BACKWARD"
+    register(client, f"strict-{RUN}-value", record("Strict", {"name": "a", "type": "int"}))
     with pytest.raises(IncompatibleSchemaError, match="/fields/0/type"):
-        register(client, "strict-value", record("Strict", {"name": "a", "type": "string"}))
+        register(client, f"strict-{RUN}-value", record("Strict", {"name": "a", "type": "string"}))
 
 
 @pytest.mark.stack
 def test_a_schema_with_references_stands_alone(client):
-    client.register_schema("part", Schema(record("Part", {"name": "p", "type": "string"}), "AVRO"))
+    client.register_schema(f"part-{RUN}", Schema(record("Part", {"name": "p", "type": "string"}), "AVRO"))
     whole = record("Whole", {"name": "one", "type": "test.Part"}, {"name": "two", "type": ["null", "test.Part"]})
-    schema_id = client.register_schema("whole-value", Schema(whole, "AVRO", [SchemaReference("test.Part", "part", 1)]))
+    schema_id = client.register_schema(
+        f"whole-{RUN}-value", Schema(whole, "AVRO", [SchemaReference("test.Part", f"part-{RUN}", 1)])
+    )
     parsed = fastavro.parse_schema(json.loads(schema_by_id(client, schema_id)))
     assert fastavro.validate({"one": {"p": "x"}, "two": None}, parsed)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from uuid import uuid4
 
 import fastavro
 import pytest
@@ -19,6 +20,8 @@ from firn.secrets import KafkaSecret, RegistrySecret, read_secret
 from tests.conftest import FIRN
 
 pytestmark = pytest.mark.stack
+RUN = uuid4().hex[:8]
+"""Part of every name, so that a stack may serve more than one test run."""
 READING = {
     "type": "record",
     "name": "Reading",
@@ -59,8 +62,8 @@ def partitions(result):
 
 
 def test_orders_arrive_with_key_headers_and_framing(stack):
-    result = stack.run("produce", "--topic", "flow-orders", "--count", "500", "--seed", "1", "--json")
-    messages = consumed(stack, "flow-orders")
+    result = stack.run("produce", "--topic", f"flow-orders-{RUN}", "--count", "500", "--seed", "1", "--json")
+    messages = consumed(stack, f"flow-orders-{RUN}")
     assert len(messages) == 500
     assert Counter(message.partition() for message in messages) == {
         row["partition"]: row["records"] for row in partitions(result)
@@ -84,8 +87,8 @@ def written(tmp_path, rows):
 
 def test_a_csv_with_empty_cells_arrives_typed(stack, tmp_path):
     file = written(tmp_path, "a,21.5,2026-03-05T12:00:00Z\nb,,1772712000000\n")
-    stack.run("produce", "--topic", "flow-readings", *file)
-    values = {message.key(): decoded(stack, message)[1] for message in consumed(stack, "flow-readings")}
+    stack.run("produce", "--topic", f"flow-readings-{RUN}", *file)
+    values = {message.key(): decoded(stack, message)[1] for message in consumed(stack, f"flow-readings-{RUN}")}
     assert values[b"a"]["celsius"] == 21.5
     assert values[b"b"]["celsius"] is None
     assert values[b"a"]["at"] == values[b"b"]["at"]
@@ -93,23 +96,23 @@ def test_a_csv_with_empty_cells_arrives_typed(stack, tmp_path):
 
 def test_a_bad_row_stops_the_run_after_the_rows_before_it(stack, tmp_path):
     file = written(tmp_path, "a,1,0\nb,2,0\nc,warm,0\nd,4,0\n")
-    result = stack.run("produce", "--topic", "flow-bad-row", *file, "--json", check=False)
+    result = stack.run("produce", "--topic", f"flow-bad-row-{RUN}", *file, "--json", check=False)
     assert result.returncode == 3
     assert "readings.csv, line 4" in result.stderr
     assert "Field celsius: expected double" in result.stderr
     assert "Traceback" not in result.stderr
     assert sum(row["records"] for row in partitions(result)) == 2
-    assert {message.key() for message in consumed(stack, "flow-bad-row")} == {b"a", b"b"}
+    assert {message.key() for message in consumed(stack, f"flow-bad-row-{RUN}")} == {b"a", b"b"}
 
 
 def test_a_file_that_does_not_fit_makes_no_topic(stack, tmp_path):
     file = written(tmp_path, "a,1,0\n")
     (tmp_path / "readings.csv").write_text("sensr,at\na,0\n")
-    result = stack.run("produce", "--topic", "flow-never", *file, check=False)
+    result = stack.run("produce", "--topic", f"flow-never-{RUN}", *file, check=False)
     assert result.returncode == 3
     assert "did you mean sensor?" in result.stderr
     secret = read_secret(stack.settings, stack.settings.kafka_secret_id, KafkaSecret)
-    assert find_topics(admin_client(stack.settings, secret), ["flow-never"]) == {}
+    assert find_topics(admin_client(stack.settings, secret), [f"flow-never-{RUN}"]) == {}
 
 
 def produced(admin, places):
@@ -123,7 +126,7 @@ def produced(admin, places):
 def test_an_interrupt_delivers_what_is_under_way_and_reports_it(stack):
     secret = read_secret(stack.settings, stack.settings.kafka_secret_id, KafkaSecret)
     admin = admin_client(stack.settings, secret)
-    topic = f"flow-stop-{time.time_ns()}"
+    topic = f"flow-stop-{RUN}"
     command = [FIRN, "produce", "--topic", topic, "--count", "100000", "--rate", "100", "--json"]
     child = subprocess.Popen(command, env=stack.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:

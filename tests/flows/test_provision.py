@@ -1,11 +1,14 @@
 """`firn provision` through the public command: made, then found, and faults that a person can act on."""
 
 import json
+from uuid import uuid4
 
 import boto3
 import pytest
 
 pytestmark = pytest.mark.stack
+RUN = uuid4().hex[:8]
+"""Part of every name, so that a stack may serve more than one test run."""
 
 
 def findings(result):
@@ -38,12 +41,12 @@ def dead_registry(stack):
 def test_everything_is_made_then_found(stack, tmp_path):
     schema = tmp_path / "note.avsc"
     schema.write_text('{"type": "record", "name": "Note", "fields": [{"name": "text", "type": "string"}]}')
-    command = ("provision", "--topic", "flow-notes", "--partitions", "2", "--schema", schema, "--json")
+    command = ("provision", "--topic", f"flow-notes-{RUN}", "--partitions", "2", "--schema", schema, "--json")
     first = states(stack.run(*command))
     assert first == {
-        ("topic", "flow-notes"): "made",
-        ("schema", "flow-notes-value"): "made",
-        ("compatibility", "flow-notes-value"): "made",
+        ("topic", f"flow-notes-{RUN}"): "made",
+        ("schema", f"flow-notes-{RUN}-value"): "made",
+        ("compatibility", f"flow-notes-{RUN}-value"): "made",
         ("snowflake login", "firn-local"): "ok",
         ("database", "STREAMING"): "ok",
         ("schema", "STREAMING.PUBLIC"): "ok",
