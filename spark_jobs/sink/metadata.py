@@ -24,7 +24,8 @@ CREATE_TIME, LOG_APPEND_TIME = 0, 1
 _INTEGER = r"^(?:0|-?[1-9][0-9]{0,17})$"
 # Begins like a number and is none: a letter other than e stands in it. Hexadecimal ids are mostly like that.
 _IDENTIFIER = r"^[0-9+\-][0-9A-Za-z_.\-]*[A-DF-Za-df-z_][0-9A-Za-z_.\-]*$"
-_TEMPORAL_LENGTHS = (10, 13, 24)
+# Connect takes ten characters that begin like a date for one, whatever follows; times have colons.
+_DATE_LENGTH = 10
 
 
 def _plain_first_bytes() -> npt.NDArray[np.bool_]:
@@ -159,10 +160,8 @@ def _surely_strings(text: pa.StringArray) -> npt.NDArray[np.bool_]:
 
 def _special(text: pa.StringArray, as_string: pa.StringArray) -> pa.StringArray:
     """The texts of values that may be no strings; `as_string` is what they are if they are."""
-    length = pc.binary_length(text)
-    identifier = pc.and_not(
-        pc.match_substring_regex(text, _IDENTIFIER), pc.is_in(length, pa.array(_TEMPORAL_LENGTHS, pa.int32()))
-    )
+    may_be_date = pc.equal(pc.binary_length(text), _DATE_LENGTH)
+    identifier = pc.and_not(pc.match_substring_regex(text, _IDENTIFIER), may_be_date)
     found = pc.if_else(pc.match_substring_regex(text, _INTEGER), text, pa.scalar(None, pa.string()))
     found = pc.if_else(identifier, as_string, found)
     if found.null_count:

@@ -1,7 +1,7 @@
 """The fast decoder: a batch of bodies of one schema through pyruhvro (Rust) and Arrow.
 
 It only ever answers what the reference would: a row in any doubt comes back as null, for the reference to judge. A
-batch that is refused as a whole is halved until the doubtful rows stand nearly alone.
+batch that is refused as a whole is halved until few rows beside the doubtful ones are left.
 pyruhvro does not notice bytes behind the value, so every body gets a tail of this process's own and the schema a last
 field that must read it back. The tail's bytes differ from each other: no shifted copy of it can pass for the whole.
 """
@@ -21,8 +21,8 @@ from spark_jobs.sink.decode.render import Renderer
 from spark_jobs.sink.decode.schema import Node
 
 MAX_BYTES = 2**31 - 1
-# Below this many rows halving on costs more than the reference.
-FEW = 16
+# So many rows cost the reference about as much as one more attempt, which has a fixed price per column.
+FEW = 256
 
 
 def _new_tail() -> bytes:

@@ -47,7 +47,14 @@ def write(schema: Json, value: Json) -> bytes:
 
 
 def parsed(text: str) -> Json:
-    return json.loads(text, parse_float=Decimal)
+    """JSON with exact numbers; a key that stands twice in an object is an error, as it is to Snowflake."""
+    return json.loads(text, parse_float=Decimal, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Json]]) -> Json:
+    found = dict(pairs)
+    assert len(found) == len(pairs), f"a repeated key in {pairs}"
+    return found
 
 
 class _Names:

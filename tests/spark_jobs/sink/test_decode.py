@@ -14,7 +14,7 @@ from firn.registry import UnknownSchemaError
 from spark_jobs.sink.decode import AvroValueDecoder, Decoded
 from spark_jobs.sink.decode.schema import InvalidSchemaError, parse_schema
 from spark_jobs.sink.decode.vector import VectorDecoder
-from tests.spark_jobs.sink.avro_cases import frame, write
+from tests.spark_jobs.sink.avro_cases import frame, parsed, write
 
 LONG = {"type": "record", "name": "L", "fields": [{"name": "n", "type": "long"}]}
 TEXT = {"type": "record", "name": "S", "fields": [{"name": "s", "type": "string"}]}
@@ -37,7 +37,7 @@ def decode(*values: bytes | None, schema: Any = None) -> Decoded:
 def content(schema: Any, body: bytes) -> Any:
     decoded = decode(frame(body), schema=schema)
     assert not decoded.bad
-    return json.loads(decoded.content[0].as_py())
+    return parsed(decoded.content[0].as_py())
 
 
 def reason(schema: Any, body: bytes) -> str:

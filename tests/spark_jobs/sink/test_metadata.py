@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.sink.headers import header_text
 from spark_jobs.sink.metadata import MetadataFields, header_texts, record_metadata
+from tests.spark_jobs.sink.avro_cases import parsed
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 Headers = list[tuple[str, bytes | None]] | None
@@ -35,7 +36,7 @@ def metadata(count: int = 1, **columns: Any) -> list[dict[str, Any]]:
         given[name] = pa.array(value, types[name]) if isinstance(value, list) else value
     texts = record_metadata(**given)
     assert isinstance(texts, pa.StringArray)
-    return [json.loads(text) for text in texts.to_pylist()]
+    return [parsed(text) for text in texts.to_pylist()]
 
 
 def headers(*rows: Headers) -> list[Any]:
@@ -160,6 +161,7 @@ VALUES = [
     ("00-4bf92f3577b34da6-00f067aa0ba902b7-01", '"00-4bf92f3577b34da6-00f067aa0ba902b7-01"'),
     ("4bf92f35-77b3-4da6-a3ce-929d0e0e4736", '"4bf92f35-77b3-4da6-a3ce-929d0e0e4736"'),
     ("2025-10-10", '"2025-10-10T00:00:00.000Z"'),
+    ("2025-10-1x", '"2025-10-01T00:00:00.000Z"'),
     ("2025-13-01", '"2026-01-01T00:00:00.000Z"'),
     ("0000000001", "1"),
     ("12:34:56.789Z", '"12:34:56.789+0000"'),
