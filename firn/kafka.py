@@ -222,7 +222,7 @@ def _no_offset(admin: KafkaAdmin, topic: str, partition: int, error: KafkaError)
 
 def _unknown_topics(admin: KafkaAdmin, absent: list[str]) -> ConfigError:
     known = topic_names(admin)
-    near = sorted({match for name in absent for match in difflib.get_close_matches(name, known, n=3)})
+    near = list(dict.fromkeys(match for name in absent for match in difflib.get_close_matches(name, known, n=3)))
     hint = f"Did you mean {', '.join(near)}? Otherwise make" if near else "Make"
     return ConfigError(
         f"Topic does not exist: {', '.join(absent)}.",
