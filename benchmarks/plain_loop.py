@@ -69,7 +69,8 @@ class PlainLoop:
             schema = self._schemas[schema_id] = fastavro.parse_schema(json.loads(text))
         record = fastavro.schemaless_reader(io.BytesIO(value[5:]), schema, None)
         content.append(orjson.dumps(record))
-        key = message.key()
+        key: bytes | None = message.key()
+        headers: Any = message.headers() or []
         metadata.append(
             orjson.dumps(
                 {
@@ -80,22 +81,23 @@ class PlainLoop:
                     "schema_id": schema_id,
                     "SnowflakeConnectorPushTime": time.time_ns() // 1_000_000,
                     "key": key.decode() if key else None,
-                    "headers": {name: header.decode() for name, header in message.headers() or []},
+                    "headers": {name: header.decode() for name, header in headers},
                 }
             )
         )
 
-    def _load(
-        self, connection: SnowflakeConnection, folder: Path, metadata: list[bytes], content: list[bytes]
-    ) -> int:
+    def _load(self, connection: SnowflakeConnection, folder: Path, metadata: list[bytes], content: list[bytes]) -> int:
         file = folder / f"{time.time_ns()}.parquet"
-        columns = {"M": pa.array(metadata, pa.binary()).cast(pa.string()), "C": pa.array(content, pa.binary()).cast(pa.string())}
+        columns = {
+            "M": pa.array(metadata, pa.binary()).cast(pa.string()),
+            "C": pa.array(content, pa.binary()).cast(pa.string()),
+        }
         pq.write_table(pa.table(columns), file)
-        query(connection, f"PUT 'file://{file}' '@FIRN_STAGE/plain/' AUTO_COMPRESS = FALSE SOURCE_COMPRESSION = NONE")
+        query(connection, f"PUT 'file://{file}' @FIRN_STAGE/plain/ AUTO_COMPRESS = FALSE SOURCE_COMPRESSION = NONE")
         execute(
             connection,
             f"COPY INTO {self._table} (RECORD_METADATA, RECORD_CONTENT) "
-            "FROM (SELECT PARSE_JSON($1:M), PARSE_JSON($1:C) FROM '@FIRN_STAGE/plain/') "
+            "FROM (SELECT PARSE_JSON($1:M), PARSE_JSON($1:C) FROM @FIRN_STAGE/plain/) "
             f"FILES = ('{file.name}') FILE_FORMAT = (TYPE = PARQUET)",
         )
         file.unlink()

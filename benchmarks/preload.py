@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 
 from firn import kafka
 from firn.errors import ConfigError
+from firn.produce.run import order_schema, prepare, produce_orders
 from firn.secrets import KafkaSecret, read_secret
 from firn.settings import Settings
-from flows.produce import produce
 
 SEED = 20_261_121
 
@@ -28,7 +29,11 @@ def preload(settings: Settings, topic: str, records: int) -> None:
             next_step=f"Run with --records {held}, or on another stack (FIRN_HOME).",
         )
     if held < records:
-        produce(count=records - held, seed=SEED, topic=topic)
+        target = prepare(settings, topic, order_schema())
+        now_ms = time.time_ns() // 1_000_000
+        report = produce_orders(settings, target, count=records - held, now_ms=now_ms, seed=SEED)
+        if report.error:
+            raise report.error
 
 
 def server_pids(settings: Settings) -> dict[str, int]:

@@ -144,7 +144,9 @@ def _print(results: dict[str, list[Reading]], records: int, rounds: int) -> None
         cpu = statistics.median(r.total for r in readings)
         parts = [statistics.median(r.cpu[part] for r in readings) for part in ("client", "broker", "snowflake")]
         rates[name] = (records / wall, records / cpu)
-        table.add_row(name, f"{records / wall:,.0f}", f"{records / cpu:,.0f}", f"{cpu:.2f}", *(f"{p:.2f}" for p in parts))
+        table.add_row(
+            name, f"{records / wall:,.0f}", f"{records / cpu:,.0f}", f"{cpu:.2f}", *(f"{p:.2f}" for p in parts)
+        )
     console.print(table)
     (drain, plain, sink) = rates.values()
     console.print(f"sink / raw drain, per CPU-second: {sink[1] / drain[1]:.2f} (floor 0.25)", highlight=False)

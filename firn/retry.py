@@ -35,7 +35,7 @@ def _policy(deadline_seconds: float, stop: threading.Event) -> Retrying:
     return Retrying(
         retry=retry_if_exception_type(TransientError),
         stop=stop_after_delay(deadline_seconds) | stop_when_event_set(stop),
-        wait=wait_exponential_jitter(initial=0.2, max=5.0, jitter=0.5),
+        wait=wait_exponential_jitter(multiplier=0.2, max=5.0, jitter=0.5),
         sleep=sleep_using_event(stop),
         before_sleep=_tell,
         reraise=True,

@@ -44,6 +44,7 @@ def configure_console(settings: Settings, *, debug: bool) -> None:
     if not debug:
         handler.addFilter(_ForPeople())
     logging.basicConfig(level=logging.INFO if debug else logging.WARNING, handlers=[handler])
+    os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     if settings.prefect_api_url:
         os.environ.setdefault("PREFECT_API_URL", settings.prefect_api_url)
 

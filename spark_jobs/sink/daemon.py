@@ -8,4 +8,4 @@ from pyspark.daemon import manager
 import spark_jobs.sink.ship  # noqa: F401
 
 if __name__ == "__main__":
-    manager()
+    manager()  # type: ignore[no-untyped-call]

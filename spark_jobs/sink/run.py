@@ -98,7 +98,7 @@ class SinkRun:
         frame = open_stream(spark, context.config, client, ledger, once=self._once)
         writer = frame.writeStream.foreachBatch(runner).option("checkpointLocation", checkpoint)
         trigger = writer.trigger(availableNow=True) if self._once else writer.trigger(processingTime="1 second")
-        return trigger.queryName(context.config.name).start(), runner
+        return trigger.queryName(f"{context.config.name}-{ledger.epoch}").start(), runner
 
     def _await(self, query: StreamingQuery, runner: BatchRunner) -> None:
         """Wait for the query's end. Raises the runner's own error rather than Spark's text about it."""

@@ -1,0 +1,42 @@
+"""One Spark session for all tests of Spark jobs, and sinks that run in it against the embedded stack."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from firn.connector_config import parse_sink_config
+from firn.settings import Settings
+from spark_jobs.sink.context import resolve
+from spark_jobs.sink.run import SinkRun
+from spark_jobs.sink.session import spark_session
+from tests.support.kafka import Topic
+from tests.support.sinks import connector
+
+
+@pytest.fixture(scope="session")
+def settings(stack) -> Settings:
+    """The stack's settings, with little patience."""
+    return stack.settings.model_copy(update={"retry_deadline_seconds": 10.0})
+
+
+@pytest.fixture(scope="session")
+def spark(settings: Settings) -> Iterator[SparkSession]:
+    """The Spark session of this test run."""
+    session = spark_session(settings, "tests")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def new_run(spark: SparkSession, settings: Settings) -> Callable[..., SinkRun]:
+    """Makes a run of a topic's sink: new_run(topic, once=False, **parameters)."""
+
+    def make(topic: Topic, *, once: bool = True, stop: threading.Event | None = None, **parameters: str) -> SinkRun:
+        config = parse_sink_config(connector(topic, **parameters), where="test")
+        return SinkRun(resolve(config, settings), spark, once=once, stop=stop or threading.Event())
+
+    return make

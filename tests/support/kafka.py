@@ -1,0 +1,92 @@
+"""Topics with exactly the bytes that a test wants in them, through the production clients."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import fastavro
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewTopic
+from confluent_kafka.schema_registry import Schema
+
+from firn import kafka
+from firn.registry import registry_client
+from firn.secrets import KafkaSecret, RegistrySecret, read_secret
+from firn.settings import Settings
+
+
+@dataclass
+class Topic:
+    """A topic of a test; its name is new every time."""
+
+    settings: Settings
+    prefix: str
+    partitions: int = 2
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.name = f"{self.prefix}-{uuid.uuid4().hex[:8]}"
+        self.secret = read_secret(self.settings, self.settings.kafka_secret_id, KafkaSecret)
+        self.admin = kafka.admin_client(self.settings, self.secret)
+        self.make()
+
+    @property
+    def table(self) -> str:
+        """The table that `connector` maps the topic to."""
+        return self.name.replace("-", "_").upper()
+
+    def make(self) -> None:
+        """Create the topic."""
+        self.admin.client.create_topics([NewTopic(self.name, self.partitions, 1)])[self.name].result(30)
+
+    def delete(self) -> None:
+        """Delete the topic."""
+        self.admin.client.delete_topics([self.name])[self.name].result(30)
+
+    def register(self, schema: dict[str, Any]) -> int:
+        """Register a schema under `<topic>-value`; returns its id."""
+        secret = read_secret(self.settings, self.settings.registry_secret_id, RegistrySecret)
+        client = registry_client(self.settings, secret)
+        return int(client.register_schema(f"{self.name}-value", Schema(json.dumps(schema), "AVRO")))
+
+    def send(
+        self,
+        values: Iterable[bytes | None],
+        *,
+        partition: int = 0,
+        keys: Sequence[str | None] | None = None,
+        headers: list[tuple[str, bytes]] | None = None,
+    ) -> None:
+        """Produce values as they are and wait for every delivery."""
+        failed: list[object] = []
+        producer = Producer(kafka.client_config(self.settings, self.secret) | {"acks": "all", "linger.ms": 5})
+        for number, value in enumerate(values):
+            key = keys[number] if keys else f"k{number}"
+            producer.produce(
+                self.name,
+                value,
+                key,
+                partition,
+                headers=headers or [],
+                on_delivery=lambda error, _message: failed.append(error) if error else None,
+            )
+            producer.poll(0)
+        assert producer.flush(30) == 0
+        assert failed == []
+
+
+def framed(schema_id: int, schema: dict[str, Any], records: Iterable[dict[str, Any]]) -> list[bytes]:
+    """Records as Confluent-framed Avro."""
+    parsed = fastavro.parse_schema(schema)
+    values = []
+    for record in records:
+        body = io.BytesIO()
+        fastavro.schemaless_writer(body, parsed, record)
+        values.append(struct.pack(">bI", 0, schema_id) + body.getvalue())
+    return values

@@ -1,0 +1,64 @@
+"""Sinks of tests: a connector for a topic, and what is in its table afterwards."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from firn.secrets import SnowflakeSecret, read_secret
+from firn.settings import Settings
+from firn.snowflake import SnowflakeLogin, connect, login_from, query, run_statements
+from tests.support.kafka import Topic
+
+
+def connector(topic: Topic, **parameters: str) -> dict[str, str]:
+    """Flat parameters of a sink for one topic; `firn__batch__records` stands for firn.batch.records."""
+    extra = {name.replace("__", "."): value for name, value in parameters.items()}
+    mapping = f"{topic.name}:{topic.table}"
+    return {"name": f"s_{topic.table}", "topics": topic.name, "snowflake.topic2table.map": mapping} | extra
+
+
+def connector_file(folder: Path, topic: Topic, **parameters: str) -> Path:
+    """The same as a connector file."""
+    config = connector(topic, **parameters)
+    file = folder / f"{topic.name}.json"
+    file.write_text(json.dumps({"name": config.pop("name"), "config": config}))
+    return file
+
+
+def login_of(settings: Settings) -> SnowflakeLogin:
+    """The service user's login."""
+    return login_from(settings, read_secret(settings, settings.snowflake_secret_id, SnowflakeSecret))
+
+
+def sql(settings: Settings, statement: str) -> list[dict[str, Any]]:
+    """Rows of one statement; variants are parsed."""
+    with connect(login_of(settings)) as connection:
+        return next(iter(run_statements(connection, statement))).rows
+
+
+def landed(settings: Settings, topic: Topic) -> list[tuple[int, int]]:
+    """(partition, offset) of every row in the topic's table, doubles included, in order."""
+    statement = f"SELECT RECORD_METADATA:partition::INT AS P, RECORD_METADATA:offset::INT AS O FROM {topic.table}"
+    with connect(login_of(settings)) as connection:
+        return sorted((int(row["P"]), int(row["O"])) for row in query(connection, statement))
+
+
+def committed(settings: Settings, topic: Topic) -> dict[int, int]:
+    """NEXT_OFFSET by partition, from the ledger; empty before the first claim."""
+    statement = f"SELECT PARTITION, NEXT_OFFSET FROM FIRN_OFFSETS WHERE TOPIC = '{topic.name}'"
+    with connect(login_of(settings)) as connection:
+        if not query(connection, "SHOW TABLES LIKE 'FIRN_OFFSETS'"):
+            return {}
+        return {int(row["PARTITION"]): int(row["NEXT_OFFSET"]) for row in query(connection, statement)}
+
+
+def wait_until(condition: Callable[[], object], *, seconds: float = 60, what: str = "") -> None:
+    """Poll until the condition holds; fails after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.1)
