@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from firn.errors import FirnError
+from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.decode import AvroValueDecoder, Decoded
 from spark_jobs.sink.identifiers import table_for
 from spark_jobs.sink.ledger import TopicPartition
@@ -26,7 +27,6 @@ from spark_jobs.sink.metadata import record_metadata
 from spark_jobs.sink.reports import Failed, Report, Staged, Stopped, dump
 from spark_jobs.sink.stage import ParquetFile, Stage
 from spark_jobs.sink.worker import decoder_of, now_ms, upload
-from spark_jobs.sink.context import SinkContext
 
 REPORT_SCHEMA = pa.schema([("report", pa.string())])
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from fakesnow.statement_type import statement_type_id
 from pyarrow.compute import match_like
 from sqlglot import Expr, exp
 
-from firn.local.snowflake import dml, functions, leftovers, loading, temporary
+from firn.local.snowflake import dml, functions, leftovers, loading, stages, temporary
 from firn.local.snowflake.answers import Answer
 from firn.local.snowflake.errors import to_snowflake, unsupported
 from firn.local.snowflake.locks import Claim
@@ -120,7 +120,8 @@ class Cursor(FakeSnowflakeCursor):
     def run_plain(self, expression: Expr, params: Any) -> int | None:
         """Run a statement on DuckDB without locks and transactions; returns the count of affected rows."""
         session = self._conn
-        expression = functions.fill_in(session, functions.variants(temporary.localise(session, expression.copy())))
+        expression = stages.unquoted(temporary.localise(session, expression.copy()))
+        expression = functions.fill_in(session, functions.variants(expression))
         params = dict(params) if isinstance(params, dict) else None if params is None else list(params)
         self.check_db_and_schema(expression)
         if isinstance(expression, exp.Copy):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fakesnow.transforms import stage
+from sqlglot import Expr, exp
 
 from firn.local.snowflake.answers import NUMBER, TEXT, Answer, text_columns
 from firn.local.snowflake.errors import SYNTAX, compilation_error, missing
@@ -29,6 +30,21 @@ _REFERENCE = re.compile(
     r"^\s*\w+\s+(?:'@(?P<quoted>[^']*)'|@(?P<plain>[^\s;']+))(?:\s+PATTERN\s*=\s*'(?P<pattern>(?:[^']|'')*)')?\s*;?\s*(?:/\*.*\*/\s*)?$",
     re.IGNORECASE,
 )
+
+
+def unquoted(expression: Expr) -> Expr:
+    """A statement (changed in place) whose quoted stage paths, `'@s/a--b/'`, stand as fakesnow expects them: bare.
+
+    Snowflake takes both; only quotes let a path hold spaces or `--`.
+    """
+    if isinstance(expression, exp.Put):
+        target = expression.args["target"]
+        target.set("this", target.name.strip("'"))
+    if isinstance(expression, exp.Copy):
+        for table in expression.find_all(exp.Table):
+            if isinstance(table.this, exp.Literal) and table.name.startswith("@"):
+                table.set("this", exp.Var(this=table.name))
+    return expression
 
 
 def stage_directory(session: Session, reference: str) -> tuple[Path, str]:

@@ -58,6 +58,15 @@ def test_list_names_files_by_prefix_and_pattern_with_size_and_md5(c: SnowflakeCo
     assert run(c, "LIST @FIRN_STAGE/nothing") == []
 
 
+def test_a_quoted_stage_path_may_hold_two_dashes(c: SnowflakeConnection, tmp_path: Path) -> None:
+    file = write_parquet(tmp_path / "q.parquet", 3)
+    run(c, f"PUT 'file://{file}' '@FIRN_STAGE/s/a--b/' AUTO_COMPRESS=FALSE")
+    select = "SELECT PARSE_JSON($1:RECORD_METADATA), PARSE_JSON($1:RECORD_CONTENT) FROM '@FIRN_STAGE/s/a--b/'"
+    answer = run(c, f"COPY INTO E FROM ({select}) FILES=('q.parquet') FILE_FORMAT=(TYPE=PARQUET)")
+    assert [row[3] for row in answer] == [3]
+    assert names(run(c, "LIST '@FIRN_STAGE/s/a--b/'")) == ["firn_stage/s/a--b/q.parquet"]
+
+
 def test_remove_takes_what_list_shows(c: SnowflakeConnection) -> None:
     assert run(c, "REMOVE @FIRN_STAGE/sink/E/t/1/1-") == [("firn_stage/sink/E/t/1/1-9-1-0-a.b.parquet", "removed")]
     assert run(c, "RM @FIRN_STAGE/sink PATTERN='.*/2-.*'")[0][1] == "removed"
