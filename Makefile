@@ -34,7 +34,7 @@ check: setup ## ruff, mypy, import contracts, sqlfluff, terraform fmt
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/sqlfluff lint --disable-progress-bar dbt/models
-	@if [ -n "$$(find infra -name '*.tf' -print -quit)" ] && command -v terraform > /dev/null; then \
+	@if [ -n "$$(find infra -name '*.tf' -print -quit 2> /dev/null)" ] && command -v terraform > /dev/null; then \
 		terraform fmt -check -recursive infra; fi
 
 bench: setup ## Measure the sink beside Spark's raw source and a plain loop
