@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from typing import Annotated
 
 import typer
@@ -59,8 +60,10 @@ def main() -> None:
         app()
     except Exception as error:
         explained = _explain(error)
-        if explained is None or os.environ.get("FIRN_DEBUG") == "1":
+        if explained is None:
             raise
+        if os.environ.get("FIRN_DEBUG") == "1":
+            traceback.print_exc()
         stderr.print("[bold red]Error:[/] ", end="")
         stderr.print(str(explained), markup=False, highlight=False, soft_wrap=True)
         sys.exit(explained.exit_code)

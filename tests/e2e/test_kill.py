@@ -1,0 +1,47 @@
+"""The driver is killed while records flow: nothing is lost, nothing is doubled, nothing lives on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from firn.settings import PROJECT_ROOT
+from tests.support.kafka import Topic, framed
+from tests.support.sinks import committed, connector_file, landed, wait_until
+
+pytestmark = pytest.mark.stack
+
+SCHEMA = {"type": "record", "name": "Item", "fields": [{"name": "id", "type": "long"}]}
+
+
+def test_a_killed_driver_loses_and_doubles_nothing(stack, tmp_path: Path) -> None:
+    topic = Topic(stack.settings, "kill")
+    schema_id = topic.register(SCHEMA)
+    for partition in (0, 1):
+        topic.send(framed(schema_id, SCHEMA, ({"id": n} for n in range(3_000))), partition=partition)
+    file = connector_file(tmp_path, topic, firn__batch__records="200")
+    job = subprocess.Popen(
+        [sys.executable, "-m", "spark_jobs.sink.job", str(file), "--once"],
+        cwd=PROJECT_ROOT,
+        env=stack.env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        wait_until(lambda: sum(committed(stack.settings, topic).values()) > 0, seconds=120, what="a first commit")
+        family = psutil.Process(job.pid).children(recursive=True)
+    finally:
+        os.kill(job.pid, signal.SIGKILL)
+        job.wait()
+    half = sum(committed(stack.settings, topic).values())
+    assert 0 < half < 6_000
+    wait_until(lambda: not any(child.is_running() for child in family), what="Spark's processes end with the driver")
+    stack.run("sink", "run", file, "--once", timeout=180)
+    assert landed(stack.settings, topic) == [(p, n) for p in (0, 1) for n in range(3_000)]
