@@ -40,7 +40,7 @@ class Target:
     @property
     def headers(self) -> dict[str, str]:
         """Headers of every record, beside its source."""
-        return {"content-type": "application/vnd.confluent.avro", "event-type": str(self.schema["name"])}
+        return {"event-type": str(self.schema["name"])}
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,6 @@ def test_orders_arrive_with_key_headers_and_framing(stack):
     assert messages[0].key().decode() == str(order["order_id"])
     assert dict(messages[0].headers()) == {
         "source": b"firn-produce",
-        "content-type": b"application/vnd.confluent.avro",
         "event-type": b"com.company.streaming.OrderEvent",
     }
 
