@@ -15,7 +15,6 @@ from firn.provision.findings import COLUMNS as FINDING_COLUMNS
 from firn.secrets import SnowflakeSecret, read_secret
 from firn.settings import load_settings
 from firn.snowflake import SnowflakeLogin, login_from
-from firn.transform_results import COLUMNS as NODE_COLUMNS
 from flows.produce import DEFAULT_COUNT, ProduceResult, produce
 from flows.provision import ProvisionResult, provision
 from flows.sink import DEFAULT_CONFIG, SinkReport, sink
@@ -26,6 +25,7 @@ TYPED_TABLES = ("FCT_ORDER_EVENTS", "FCT_ORDERS")
 SAMPLE_TABLE, SAMPLE_ORDER, SAMPLE_ROWS = "FCT_ORDER_EVENTS", "PUSHED_AT DESC, CREATED_AT DESC", 10
 
 TABLE_COLUMNS = ("table", "rows", "distinct_rows")
+NODE_COLUMNS = ("status", "kind", "name", "rows", "seconds", "message")
 LAG_COLUMNS = ("topic", "partition", "table", "next_offset", "end_offset", "lag")
 
 
@@ -74,7 +74,7 @@ def summary(result: PipelineResult) -> str:
     """The result as Markdown: rows per table, lag per partition, dbt results, what was provisioned."""
     parts = [
         f"**{result.produce.delivered}** records produced, **{result.sink.records}** committed by sink "
-        f"`{result.sink.sink}` in {result.sink.seconds:.1f} s.",
+        f"`{result.sink.sink}`.",
         "## Rows per table",
         _table([count.as_row() for count in result.tables], TABLE_COLUMNS),
         "## Lag per partition",

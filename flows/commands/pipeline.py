@@ -37,14 +37,14 @@ def _pipeline(
 
 def _show(result: PipelineResult) -> None:
     from firn.settings import load_settings
-    from flows.pipeline import LAG_COLUMNS, SAMPLE_TABLE, TABLE_COLUMNS
+    from flows.pipeline import LAG_COLUMNS, NODE_COLUMNS, SAMPLE_TABLE, TABLE_COLUMNS
 
     print_rows(
         result.sample, columns=list(result.sample[0]) if result.sample else (), title=f"Newest of {SAMPLE_TABLE}"
     )
     print_rows([count.as_row() for count in result.tables], columns=TABLE_COLUMNS, title="Rows per table")
     print_rows([p.model_dump() for p in result.sink.partitions], columns=LAG_COLUMNS, title="Lag per partition")
-    print_rows(result.dbt, columns=("name", "kind", "status", "rows", "seconds"), title="dbt")
+    print_rows(result.dbt, columns=NODE_COLUMNS[:-1], title="dbt")
     say(f"{result.produce.delivered} produced, {result.sink.records} committed in {result.sink.seconds:.1f} s.")
     api = load_settings().prefect_api_url
     if api:

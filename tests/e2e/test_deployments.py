@@ -49,4 +49,4 @@ def test_a_deployed_pipeline_runs_on_the_worker(stack) -> None:
     assert "**20** records produced, **20** committed" in artifact["data"]
     assert "| ORDER_EVENTS |" in artifact["data"]
     assert "| order-events | 2 | ORDER_EVENTS |" in artifact["data"]
-    assert "fct_order_events | model | success" in artifact["data"]
+    assert "| success | model | fct_order_events |" in artifact["data"]
