@@ -21,6 +21,7 @@ down: ## Stop the embedded stack; its data stays
 demo: setup ## The whole pipeline from nothing: orders from Kafka to typed tables
 	@$(BIN)/firn up
 	@$(BIN)/firn pipeline $(ARGS)
+	@echo "The stack is still up. Stop it: make down" >&2
 
 test: setup ## All quick tests, on a stack of their own (ARGS="-k name" chooses)
 	@$(BIN)/python -m pytest -m "not full" $(ARGS)
