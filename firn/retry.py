@@ -32,16 +32,17 @@ def with_retries_until(stop: threading.Event, deadline_seconds: float, call: Cal
 
 
 def _policy(deadline_seconds: float, stop: threading.Event) -> Retrying:
+    def tell(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        # The first fault is news; that it lasts is not.
+        level = logging.WARNING if state.attempt_number == 1 else logging.DEBUG
+        log.log(level, "%s Trying again for up to %.0f s.", getattr(error, "what", error), deadline_seconds)
+
     return Retrying(
         retry=retry_if_exception_type(TransientError),
         stop=stop_after_delay(deadline_seconds) | stop_when_event_set(stop),
         wait=wait_exponential_jitter(multiplier=0.2, max=5.0, jitter=0.5),
         sleep=sleep_using_event(stop),
-        before_sleep=_tell,
+        before_sleep=tell,
         reraise=True,
     )
-
-
-def _tell(state: RetryCallState) -> None:
-    error = state.outcome.exception() if state.outcome else None
-    log.warning("%s Trying again (attempt %d).", getattr(error, "what", error), state.attempt_number + 1)

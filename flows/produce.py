@@ -13,8 +13,8 @@ from pydantic import BaseModel, Field
 from firn.errors import ConfigError
 from firn.produce.producer import DeliveryReport, stopped
 from firn.produce.run import FileSource, Target, open_file, order_schema, prepare, produce_file, produce_orders
+from firn.retry import with_retries
 from firn.settings import Settings, load_settings
-from flows.patience import patiently
 from flows.progress import counting
 
 ARTIFACT_KEY = "produce"
@@ -75,7 +75,7 @@ def produce(
 @task(name="target")
 def target_step(settings: Settings, topic: str, schema: str) -> Target:
     """Make topic and subject where they are absent."""
-    return patiently(settings, lambda: prepare(settings, topic, schema))
+    return with_retries(settings.retry_deadline_seconds, lambda: prepare(settings, topic, schema))
 
 
 def _source(file: Path | None, schema: Path | None, key: str | None, topic: str | None) -> FileSource | None:

@@ -19,10 +19,10 @@ from firn.provision.snowflake import check_snowflake
 from firn.provision.subject import ensure_subject
 from firn.provision.topic import ensure_topic, topic_spec
 from firn.registry import registry_client
+from firn.retry import with_retries
 from firn.secrets import KafkaSecret, RegistrySecret, SnowflakeSecret, read_secret
 from firn.settings import Compatibility, Settings, load_settings
 from firn.snowflake import login_from
-from flows.patience import patiently
 
 ARTIFACT_KEY = "provision"
 
@@ -97,7 +97,9 @@ def topic_step(settings: Settings, mode: Mode) -> list[Finding]:
     """Make or compare the topic."""
     secret = read_secret(settings, settings.kafka_secret_id, KafkaSecret)
     spec = topic_spec(settings, settings.topic)
-    return patiently(settings, lambda: ensure_topic(admin_client(settings, secret), spec, mode))
+    return with_retries(
+        settings.retry_deadline_seconds, lambda: ensure_topic(admin_client(settings, secret), spec, mode)
+    )
 
 
 @task(name="subject")
@@ -105,14 +107,17 @@ def subject_step(settings: Settings, schema: str, mode: Mode) -> list[Finding]:
     """Register the schema and set the subject's compatibility."""
     secret = read_secret(settings, settings.registry_secret_id, RegistrySecret)
     client, subject = registry_client(settings, secret), f"{settings.topic}-value"
-    return patiently(settings, lambda: ensure_subject(client, subject, schema, settings.registry_compatibility, mode))
+    return with_retries(
+        settings.retry_deadline_seconds,
+        lambda: ensure_subject(client, subject, schema, settings.registry_compatibility, mode),
+    )
 
 
 @task(name="snowflake")
 def snowflake_step(settings: Settings) -> list[Finding]:
     """Check login, database, schema and warehouse."""
     login = login_from(settings, read_secret(settings, settings.snowflake_secret_id, SnowflakeSecret))
-    return patiently(settings, lambda: check_snowflake(login))
+    return with_retries(settings.retry_deadline_seconds, lambda: check_snowflake(login))
 
 
 def _run(steps: dict[str, Callable[[], list[Finding]]]) -> tuple[list[Finding], list[FirnError]]:

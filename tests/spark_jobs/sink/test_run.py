@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
+import psutil
 import pytest
 
 from firn.errors import BadRecordError, ConfigError, FencedError, TransientError
@@ -186,3 +187,27 @@ def test_a_registry_outage_is_transient_and_loses_nothing(settings: Settings, ne
     with pytest.raises(TransientError, match="egistry"):
         run.run()
     assert new_run(topic).run().records == 2
+
+
+def test_no_credential_reaches_a_log_a_checkpoint_or_a_command_line(settings: Settings, new_run: NewRun) -> None:
+    topic = Topic(settings, "quiet")
+    topic.send([*items(topic, 1), b"x"])
+    run = new_run(topic)
+    with pytest.raises(BadRecordError):
+        run.run()
+    context = run._context
+    key = context.login.private_key.get_secret_value().splitlines()[1]
+    secrets = [context.kafka.api_secret.get_secret_value(), context.registry.api_secret.get_secret_value(), key]
+    written = [
+        path
+        for folder in ("logs", "checkpoints", "spark")
+        for path in (settings.home / folder).rglob("*")
+        if path.is_file()
+    ]
+    assert any("checkpoints" in path.parts for path in written)
+    leaks: list[object] = [path for path in written for secret in secrets if secret.encode() in path.read_bytes()]
+    leaks += [
+        p.name() for p in psutil.Process().children(recursive=True) for s in secrets if s in " ".join(p.cmdline())
+    ]
+    assert leaks == []
+    assert not any(secret in repr(context) for secret in secrets)
