@@ -7,7 +7,6 @@ connector's (https://docs.snowflake.com/en/user-guide/kafka-connector-install); 
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import SecretStr
 
+from firn.connector_file import read_connector_file
 from firn.errors import ConfigError
 
 AVRO_CONVERTERS = {
@@ -200,7 +200,7 @@ class _Faults:
 
 def load_sink_config(path: Path) -> SinkConfig:
     """Read a connector file. Raises ConfigError that lists every fault."""
-    return parse_sink_config(_read_file(path), where=str(path))
+    return parse_sink_config(read_connector_file(path), where=str(path))
 
 
 def parse_sink_config(raw: Mapping[str, str], *, where: str) -> SinkConfig:
@@ -228,43 +228,3 @@ def parse_sink_config(raw: Mapping[str, str], *, where: str) -> SinkConfig:
         faults.add("topics, topics.regex", "exactly one of the two must be given")
     faults.raise_any()
     return SinkConfig(**{"topics": (), **values})
-
-
-def _read_file(path: Path) -> Mapping[str, str]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigError(
-            f"The sink's configuration cannot be read: {reason}.",
-            where=str(path),
-            next_step="Name a connector file in JSON or .properties, such as connectors/order-events.json.",
-        ) from None
-    return _from_properties(text) if path.suffix == ".properties" else _from_json(text, path)
-
-
-def _from_json(text: str, path: Path) -> Mapping[str, str]:
-    shape = 'Write {"name": "...", "config": {"<parameter>": "<value>"}}.'
-    try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"The file is not JSON: {error}", where=str(path), next_step=shape) from None
-    nested = document.get("config", document) if isinstance(document, dict) else None
-    if not isinstance(nested, dict):
-        raise ConfigError("The file holds no connector configuration.", where=str(path), next_step=shape)
-    config = {**nested, **({"name": document["name"]} if "name" in document else {})}
-    odd = sorted(key for key, value in config.items() if isinstance(value, dict | list) or value is None)
-    if odd:
-        raise ConfigError(f"Not a single value: {', '.join(odd)}.", where=str(path), next_step=shape)
-    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
-
-
-def _from_properties(text: str) -> Mapping[str, str]:
-    """Java's .properties, as far as connector files use it: comments, `=` or `:`, and continued lines."""
-    joined = re.sub(r"\\\r?\n[ \t]*", "", text)
-    config: dict[str, str] = {}
-    for line in filter(None, (line.strip() for line in joined.splitlines())):
-        if line[0] not in "#!":
-            key, _, value = ([*re.split(r"\s*([=:])\s*", line, maxsplit=1), "", ""])[:3]
-            config[key] = value
-    return config

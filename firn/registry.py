@@ -29,6 +29,10 @@ class UnknownSchemaError(TerminalError):
     """The registry holds no schema with this id (error code 40403)."""
 
 
+class ForeignSchemaError(TerminalError):
+    """The id belongs to a schema of another kind (JSON Schema, Protobuf)."""
+
+
 class IncompatibleSchemaError(TerminalError):
     """The registry refuses a schema that breaks the subject's compatibility (HTTP 409)."""
 
@@ -57,13 +61,13 @@ def registry_client(settings: Settings, secret: RegistrySecret) -> SchemaRegistr
 def schema_by_id(client: SchemaRegistryClient, schema_id: int) -> str:
     """The Avro schema with this id as JSON text that stands alone: types it refers to are written into it.
 
-    Raises UnknownSchemaError, TerminalError (not an Avro schema), AuthenticationError or TransientError. Successful
+    Raises UnknownSchemaError, ForeignSchemaError, AuthenticationError or TransientError. Successful
     answers are cached in the client.
     """
     with registry_errors(client, f"schema id {schema_id}"):
         schema = client.get_schema(schema_id)
         if schema.schema_type not in (None, "AVRO"):
-            raise TerminalError(
+            raise ForeignSchemaError(
                 f"Schema id {schema_id} is a {schema.schema_type} schema, not Avro.",
                 where=f"schema registry {address(client)}",
                 next_step="Produce this topic as Avro, or name the converter that fits it.",

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firn.registry import UnknownSchemaError
+from firn.registry import ForeignSchemaError, UnknownSchemaError
 from spark_jobs.sink.decode.frames import FRAME_BYTES, Frames
 from spark_jobs.sink.decode.records import (
     INVALID_SCHEMA,
@@ -40,8 +40,8 @@ class _Compiled:
 class AvroValueDecoder:
     """Decodes the values of a topic, whatever schema ids they carry. Not thread-safe; one per Spark worker.
 
-    schema_of: gives the writer schema (JSON, references resolved) of an id. UnknownSchemaError from it makes the
-        records of that id bad; anything else, such as TransientError, passes through and no record is judged.
+    schema_of: gives the writer schema (JSON, references resolved) of an id. UnknownSchemaError and ForeignSchemaError
+        make the records of that id bad; anything else, such as TransientError, passes and no record is judged.
     time_zone: what a time of day ends with (`scalars.CLASSIC_ZONE` or `STREAMING_ZONE`).
     """
 
@@ -70,6 +70,8 @@ class AvroValueDecoder:
         except UnknownSchemaError as error:
             detail = f"the registry does not know schema id {schema_id}: {error.what}"
             return _all_bad(rows, UNKNOWN_SCHEMA_ID, detail, bad)
+        except ForeignSchemaError as error:
+            return _all_bad(rows, INVALID_SCHEMA, error.what, bad)
         except InvalidSchemaError as error:
             return _all_bad(rows, INVALID_SCHEMA, f"schema id {schema_id} is not an Avro schema: {error}", bad)
         values = frames.values if len(rows) == len(frames.values) else frames.values.take(pa.array(rows))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from firn.errors import TransientError
-from firn.registry import UnknownSchemaError
+from firn.registry import ForeignSchemaError, UnknownSchemaError
 from spark_jobs.sink.decode import AvroValueDecoder, Decoded
 from spark_jobs.sink.decode.schema import InvalidSchemaError, parse_schema
 from spark_jobs.sink.decode.vector import VectorDecoder
@@ -24,9 +24,19 @@ CHAIN = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["nu
 
 
 def schema_of(schema_id: int) -> str:
+    if schema_id == 77:
+        raise ForeignSchemaError("Schema id 77 is a PROTOBUF schema, not Avro.")
     if schema_id not in SCHEMAS:
         raise UnknownSchemaError(f"no schema {schema_id}")
     return json.dumps(SCHEMAS[schema_id])
+
+
+def test_a_schema_of_another_kind_makes_its_records_bad_and_no_others() -> None:
+    decoded = decode(frame(b"\x02", 77), frame(write(LONG, {"n": 5}), 1))
+    assert [(bad.row, bad.reason, bad.detail) for bad in decoded.bad] == [
+        (0, "invalid_schema", "Schema id 77 is a PROTOBUF schema, not Avro.")
+    ]
+    assert parsed(decoded.content[1].as_py()) == {"n": 5}
 
 
 def decode(*values: bytes | None, schema: Any = None) -> Decoded:
