@@ -24,7 +24,7 @@ from firn.registry import registry_client, schema_by_id
 from firn.snowflake import connect, execute, query
 from spark_jobs.sink.context import SinkContext
 
-FILE_RECORDS = 100_000
+FILE_RECORDS = 400_000
 
 
 class PlainLoop:

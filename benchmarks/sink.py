@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.meter import Meter, Reading
-from benchmarks.plain_loop import PlainLoop
+from benchmarks.plain_loop import FILE_RECORDS, PlainLoop
 from benchmarks.preload import preload, server_pids
 from firn import kafka
 from firn.connector_config import SinkConfig
@@ -105,9 +105,10 @@ def main() -> None:
     options = parser.parse_args()
     settings = load_settings()
     preload(settings, TOPIC, options.records)
-    config = SinkConfig("bench", (TOPIC,), file_records=100_000, file_bytes=50_000_000, batch_records=1_000_000)
-    spark = spark_session(settings, "bench")
-    bench = Bench(spark, resolve(config, settings))
+    config = SinkConfig("bench", (TOPIC,), file_records=FILE_RECORDS, file_bytes=250_000_000, batch_records=1_000_000)
+    context = resolve(config, settings)
+    spark = spark_session(settings, "bench", kafka.jvm_client_environment(settings, context.kafka))
+    bench = Bench(spark, context)
     contestants = [
         Contestant("raw drain of Spark's Kafka source", bench.drain),
         Contestant("plain loop", bench.plain),

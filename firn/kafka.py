@@ -69,8 +69,16 @@ def client_config(settings: Settings, secret: KafkaSecret) -> dict[str, str]:
     return config
 
 
+JAAS_VARIABLE = "FIRN_KAFKA_JAAS"
+"""Environment variable of a JVM that holds its JAAS configuration, the user and password of SASL."""
+
+
 def jvm_client_options(settings: Settings, secret: KafkaSecret) -> dict[str, str]:
-    """The same for Java clients (Spark's Kafka source): their property names, without a prefix. Holds credentials."""
+    """The same for Java clients (Spark's Kafka source): their property names, without a prefix. No credential.
+
+    Spark prints a source's options in plans, and plans in exceptions and logs. So the options only refer to
+    JAAS_VARIABLE, which Kafka's client resolves (KIP-297, `EnvVarConfigProvider`); see `jvm_client_environment`.
+    """
     options = {
         "bootstrap.servers": secret.bootstrap_servers,
         "security.protocol": settings.kafka_security_protocol,
@@ -78,13 +86,22 @@ def jvm_client_options(settings: Settings, secret: KafkaSecret) -> dict[str, str
     }
     if settings.kafka_security_protocol.startswith("SASL"):
         options["sasl.mechanism"] = settings.kafka_sasl_mechanism
-        user, password = (_quoted(value.get_secret_value()) for value in (secret.api_key, secret.api_secret))
-        module = _JAAS_MODULES[settings.kafka_sasl_mechanism]
-        options["sasl.jaas.config"] = f"{module} required username={user} password={password};"
+        options["config.providers"] = "env"
+        options["config.providers.env.class"] = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+        options["sasl.jaas.config"] = f"${{env:{JAAS_VARIABLE}}}"
     if settings.kafka_ssl_ca_location and settings.kafka_security_protocol.endswith("SSL"):
         options["ssl.truststore.type"] = "PEM"
         options["ssl.truststore.location"] = _ca_file(settings.kafka_ssl_ca_location)
     return options
+
+
+def jvm_client_environment(settings: Settings, secret: KafkaSecret) -> dict[str, str]:
+    """What the environment of a JVM must hold for `jvm_client_options`. Holds credentials; empty without SASL."""
+    if not settings.kafka_security_protocol.startswith("SASL"):
+        return {}
+    user, password = (_quoted(value.get_secret_value()) for value in (secret.api_key, secret.api_secret))
+    module = _JAAS_MODULES[settings.kafka_sasl_mechanism]
+    return {JAAS_VARIABLE: f"{module} required username={user} password={password};"}
 
 
 def with_callbacks(config: Mapping[str, str], faults: ConnectionFaults) -> dict[str, Any]:

@@ -3,9 +3,14 @@
 Named by `spark.python.daemon.module`. Imports only: no connection may be opened before a fork.
 """
 
+import zipimport
+
 from pyspark.daemon import manager
 
 import spark_jobs.sink.ship  # noqa: F401
 
 if __name__ == "__main__":
+    # Spark invalidates Python's import caches before every task, which reads the directory of each archive on the
+    # path again: a tenth of a second. Its archives do not change while a worker lives.
+    zipimport.zipimporter.invalidate_caches = lambda _self: None  # type: ignore[method-assign, assignment]
     manager()  # type: ignore[no-untyped-call]

@@ -20,6 +20,7 @@ import orjson
 
 from firn.connector_config import load_sink_config
 from firn.errors import FirnError
+from firn.kafka import jvm_client_environment
 from firn.logs import configure_logging
 from firn.settings import load_settings
 from spark_jobs.sink.context import resolve
@@ -52,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(config_file: Path, *, once: bool, stop: threading.Event) -> dict[str, object]:
     settings = load_settings()
     context = resolve(load_sink_config(config_file), settings)
-    spark = spark_session(settings, context.config.name)
+    spark = spark_session(settings, context.config.name, jvm_client_environment(settings, context.kafka))
     try:
         return SinkRun(context, spark, once=once, stop=stop).run().as_dict()
     finally:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -14,9 +16,13 @@ from firn.settings import Settings
 _LOG_CONFIG = Path(__file__).with_name("log4j2.properties")
 
 
-def spark_session(settings: Settings, name: str) -> SparkSession:
-    """The running session (under spark-submit), or a new one. Raises ConfigError when Java or the jars are missing."""
+def spark_session(settings: Settings, name: str, environment: Mapping[str, str]) -> SparkSession:
+    """The running session (under spark-submit), or a new one whose JVM gets `environment` besides this process's own.
+
+    Raises ConfigError when Java or the jars are missing, or when a JVM that runs already lacks the environment.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.update(environment)
     builder = SparkSession.builder.appName(f"firn-sink-{name}").master(settings.spark_master)
     for key, value in _conf(settings, name).items():
         builder = builder.config(key, value)
@@ -29,7 +35,20 @@ def spark_session(settings: Settings, name: str) -> SparkSession:
             next_step="Java 17 or 21 must be installed (make setup installs it), or set JAVA_HOME; see --debug.",
         ) from error
     session.sparkContext.setLogLevel("WARN")
+    _check_environment(session, environment)
     return session
+
+
+def _check_environment(session: SparkSession, environment: Mapping[str, str]) -> None:
+    jvm: Any = session.sparkContext._jvm
+    missing = [variable for variable in environment if jvm.System.getenv(variable) is None]
+    if missing:
+        raise ConfigError(
+            f"Spark's JVM was started without {', '.join(missing)}.",
+            where="spark-submit",
+            next_step="Use `firn sink run`, which sets it from Secrets Manager, or set it for spark-submit yourself: "
+            "the JAAS configuration of the Kafka login.",
+        )
 
 
 def _conf(settings: Settings, name: str) -> dict[str, str]:

@@ -18,6 +18,7 @@ from firn.kafka import (
     admin_client,
     client_config,
     describe_topics,
+    jvm_client_environment,
     jvm_client_options,
     offsets,
 )
@@ -29,8 +30,11 @@ SECRET = KafkaSecret(bootstrap_servers="b:9092", api_key="key", api_secret='a"b\
 
 
 def test_a_java_client_gets_the_credentials_quoted_for_jaas():
+    (jaas,) = jvm_client_environment(Settings(), SECRET).values()
+    assert jaas.endswith('required username="key" password="a\\"b\\\\c";')
     options = jvm_client_options(Settings(), SECRET)
-    assert options["sasl.jaas.config"].endswith('required username="key" password="a\\"b\\\\c";')
+    assert options["sasl.jaas.config"] == "${env:FIRN_KAFKA_JAAS}"
+    assert "password" not in str(options)
     assert options["security.protocol"] == "SASL_SSL"
 
 

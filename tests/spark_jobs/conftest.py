@@ -9,6 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.connector_config import parse_sink_config
+from firn.kafka import jvm_client_environment
+from firn.secrets import KafkaSecret, read_secret
 from firn.settings import Settings
 from spark_jobs.sink.context import resolve
 from spark_jobs.sink.run import SinkRun
@@ -26,7 +28,8 @@ def settings(stack) -> Settings:
 @pytest.fixture(scope="session")
 def spark(settings: Settings) -> Iterator[SparkSession]:
     """The Spark session of this test run."""
-    session = spark_session(settings, "tests")
+    secret = read_secret(settings, settings.kafka_secret_id, KafkaSecret)
+    session = spark_session(settings, "tests", jvm_client_environment(settings, secret))
     yield session
     session.stop()
 

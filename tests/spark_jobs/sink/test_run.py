@@ -10,12 +10,15 @@ from contextlib import contextmanager
 
 import psutil
 import pytest
+from pyspark.sql import SparkSession
 
 from firn.errors import BadRecordError, ConfigError, FencedError, TransientError
+from firn.kafka import jvm_client_options
 from firn.settings import Settings
-from spark_jobs.sink.ledger import LostPositionError
+from spark_jobs.sink.ledger import Ledger, LostPositionError, TopicPartition
 from spark_jobs.sink.progress import RunReport
 from spark_jobs.sink.run import SinkRun
+from spark_jobs.sink.source import open_stream
 from tests.support.kafka import Topic, framed
 from tests.support.sinks import committed, landed, sql, wait_until
 
@@ -24,6 +27,7 @@ pytestmark = pytest.mark.stack
 V1 = {"type": "record", "name": "Item", "fields": [{"name": "id", "type": "long"}]}
 V2 = {**V1, "fields": [*V1["fields"], {"name": "note", "type": ["null", "string"], "default": None}]}
 NewRun = Callable[..., SinkRun]
+LEDGER = Ledger("plan", 1, {TopicPartition("t", 0): 0})
 
 
 def items(topic: Topic, count: int, first: int = 0) -> list[bytes]:
@@ -189,7 +193,9 @@ def test_a_registry_outage_is_transient_and_loses_nothing(settings: Settings, ne
     assert new_run(topic).run().records == 2
 
 
-def test_no_credential_reaches_a_log_a_checkpoint_or_a_command_line(settings: Settings, new_run: NewRun) -> None:
+def test_no_credential_reaches_a_log_a_checkpoint_a_plan_or_a_command_line(
+    settings: Settings, spark: SparkSession, new_run: NewRun
+) -> None:
     topic = Topic(settings, "quiet")
     topic.send([*items(topic, 1), b"x"])
     run = new_run(topic)
@@ -211,3 +217,7 @@ def test_no_credential_reaches_a_log_a_checkpoint_or_a_command_line(settings: Se
     ]
     assert leaks == []
     assert not any(secret in repr(context) for secret in secrets)
+    frame = open_stream(spark, context.config, jvm_client_options(settings, context.kafka), LEDGER, once=True)
+    plan = frame._jdf.queryExecution().logical().toString()  # what Spark puts into exceptions
+    assert "includeHeaders" in plan
+    assert not any(secret in plan for secret in secrets)
