@@ -22,6 +22,7 @@ from spark_jobs.sink.identifiers import Namespace
 
 STAGE = "FIRN_STAGE"
 COLUMNS = ("RECORD_METADATA", "RECORD_CONTENT")
+ROW_GROUP_BYTES = 32 * 1024 * 1024
 SCHEMA = pa.schema([(name, pa.string()) for name in COLUMNS])
 
 _CREATE = "CREATE STAGE IF NOT EXISTS {stage} COMMENT = 'Files on their way into tables; made by Firn'"
@@ -86,21 +87,35 @@ class Stage:
 
 
 class ParquetFile:
-    """A local file that grows batch by batch. Plain encoding and Snappy: it is read once and thrown away."""
+    """A local file that grows batch by batch. Plain encoding and Snappy: it is read once and thrown away.
+
+    Batches are gathered into row groups of ROW_GROUP_BYTES, which is also what it holds in memory: a reader pays for
+    each row group, and Arrow batches are small.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.rows = 0
+        self._gathered: list[pa.RecordBatch] = []
         self._writer = pq.ParquetWriter(
             path, SCHEMA, compression="snappy", use_dictionary=False, write_statistics=False
         )
 
     def write(self, metadata: pa.Array, content: pa.Array) -> None:
         """Append rows: JSON text of RECORD_METADATA and RECORD_CONTENT, of equal length."""
-        self._writer.write_batch(pa.record_batch([metadata, content], schema=SCHEMA))
+        self._gathered.append(pa.record_batch([metadata, content], schema=SCHEMA))
         self.rows += len(metadata)
+        if sum(batch.nbytes for batch in self._gathered) >= ROW_GROUP_BYTES:
+            self._write_row_group()
 
     def close(self) -> int:
         """Finish the file; returns its size in bytes."""
+        self._write_row_group()
         self._writer.close()
         return self.path.stat().st_size
+
+    def _write_row_group(self) -> None:
+        if self._gathered:
+            table = pa.Table.from_batches(self._gathered, SCHEMA)
+            self._writer.write_table(table, row_group_size=table.num_rows)
+            self._gathered = []
