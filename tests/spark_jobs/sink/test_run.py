@@ -6,7 +6,7 @@ import dataclasses
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import psutil
 import pytest
@@ -191,6 +191,12 @@ def test_a_registry_outage_is_transient_and_loses_nothing(settings: Settings, ne
     with pytest.raises(TransientError, match="egistry"):
         run.run()
     assert new_run(topic).run().records == 2
+
+
+def command_lines() -> Iterator[str]:
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):  # it ended just now
+            yield " ".join(process.cmdline())
 
 
 def test_no_credential_reaches_a_log_a_checkpoint_a_plan_or_a_command_line(
