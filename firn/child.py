@@ -16,21 +16,30 @@ from typing import IO
 TERM_SECONDS = 90.0
 
 
-def run_child(command: Sequence[str], env: Mapping[str, str], on_line: Callable[[str], None]) -> tuple[int, list[str]]:
+def run_child(
+    command: Sequence[str], env: Mapping[str, str], on_line: Callable[[str], None], *, finish: bool = False
+) -> tuple[int, list[str]]:
     """Run to the end; stderr goes to `on_line` line by line. Returns the exit code and the lines of stdout.
 
     A negative exit code is the number of the signal that ended the child. Whatever interrupts the caller (a
-    cancelled flow, Ctrl-C) ends the child first.
+    cancelled flow, Ctrl-C) ends the child first. With `finish`, Ctrl-C is the child's ordinary end: it is asked to
+    stop and its answer is returned.
     """
     with _started(command, env) as process:
         assert process.stdout is not None  # noqa: S101 - a pipe, as asked for
         assert process.stderr is not None  # noqa: S101
         reader = threading.Thread(target=_pump, args=(process.stderr, on_line), daemon=True)
         reader.start()
-        lines = [line.rstrip("\n") for line in process.stdout]
+        try:
+            text = process.stdout.read()
+        except KeyboardInterrupt:
+            if not finish:
+                raise
+            process.terminate()
+            text = process.stdout.read()
         code = process.wait()
         reader.join()
-    return code, lines
+    return code, text.splitlines()
 
 
 @contextmanager
@@ -51,21 +60,17 @@ def _started(command: Sequence[str], env: Mapping[str, str]) -> Iterator[subproc
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End the whole group: children of a dead leader (Spark's JVM) are in it too."""
+    """Ask the leader, which needs its own children (Spark's JVM) for an orderly end; then kill what is left."""
     if process.poll() is None:
-        _signal_group(process.pid, signal.SIGTERM)
+        process.terminate()
         with suppress(subprocess.TimeoutExpired):
             process.wait(TERM_SECONDS)
-    _signal_group(process.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe:
             pipe.close()
-
-
-def _signal_group(pid: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(pid, number)
 
 
 def _pump(stream: IO[str], on_line: Callable[[str], None]) -> None:

@@ -44,7 +44,6 @@ class SinkConfig:
     warehouse: str | None = None
     auto_create_tables: bool = True
     first_offset: Literal["earliest", "latest"] = "earliest"
-    tasks_max: int | None = None
     file_records: int = 10_000
     flush_seconds: int = 120
     file_bytes: int = 5_000_000
@@ -69,6 +68,8 @@ def _text(value: str) -> str:
 
 
 def _secret(value: str) -> SecretStr:
+    if value.strip().startswith("${"):
+        raise ValueError("is a reference, which cannot be resolved yet; leave it out to use the Snowflake secret")
     return SecretStr(_text(value))
 
 
@@ -159,7 +160,7 @@ PARAMETERS: Mapping[str, Parameter] = {
     "snowflake.database.name": Parameter("database", _text, "Database of the tables."),
     "snowflake.schema.name": Parameter("schema", _text, "Schema of the tables."),
     "snowflake.ingestion.method": Parameter(None, _one_of("SNOWPIPE"), "How rows travel: staged files and COPY."),
-    "tasks.max": Parameter("tasks_max", _integer(1), "Upper bound of partitions read at the same time."),
+    "tasks.max": Parameter(None, _integer(1), "Accepted; Spark's master decides how much runs at a time."),
     "auto.create.tables": Parameter("auto_create_tables", _boolean, "Make a table that is absent."),
     "buffer.count.records": Parameter("file_records", _integer(1), "Records of a partition that fill a file."),
     "buffer.flush.time": Parameter("flush_seconds", _integer(1), "Seconds after which rows travel in any case."),

@@ -68,7 +68,7 @@ class Settings(BaseSettings):
     spark_jars_dir: Path = Field(PROJECT_ROOT / ".local/jvm/spark", description="Jars of Spark's Kafka source.")
     spark_driver_memory: str = Field("1g", description="Heap of the Spark driver.")
 
-    retry_deadline_seconds: float = Field(60.0, gt=0, description="How long transient faults are retried in all.")
+    retry_deadline_seconds: float = Field(60.0, gt=0, description="How long a transient fault is retried.")
 
 
 @lru_cache

@@ -145,10 +145,15 @@ def connect(login: SnowflakeLogin, *, query_tag: str = "firn") -> Iterator[Snowf
     try:
         yield connection
     finally:
-        try:
-            connection.close()
-        except driver.Error:  # the work is done; a lost goodbye changes nothing
-            logging.getLogger(__name__).debug("closing the Snowflake session failed")
+        close_quietly(connection)
+
+
+def close_quietly(connection: SnowflakeConnection) -> None:
+    """End a session whose work is done, or lost: a goodbye without an answer changes nothing."""
+    try:
+        connection.close()
+    except driver.Error:
+        logging.getLogger(__name__).debug("closing the Snowflake session failed")
 
 
 def query(connection: SnowflakeConnection, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
@@ -205,9 +210,12 @@ def translated(login: SnowflakeLogin | None, sql: str = "") -> Iterator[None]:
 
 
 # 3901xx and 3902xx are the server's refusals of a login (390144: the JWT is invalid); 2510xx the driver's own.
-_AUTHENTICATION = {*range(390100, 390300), 251005, 251008} - {390112, 390114}
+_SESSION_GONE = {390111, 390112, 390114}
+_AUTHENTICATION = {*range(390100, 390300), 251005, 251008} - _SESSION_GONE
 _NOT_FOUND = {2003, 2043, 2004}
-_LOCKED = {625, 604, 606, 603}
+_LOCKED, _NO_WAREHOUSE, _CANCELED = 625, 606, {603, 604}
+# What is wrong with a statement; every other error of the driver is about getting an answer at all.
+_ABOUT_THE_STATEMENT = (driver.ProgrammingError, driver.DataError, driver.IntegrityError, driver.NotSupportedError)
 
 
 def _translate(error: driver.Error, login: SnowflakeLogin | None, sql: str) -> FirnError:
@@ -228,9 +236,17 @@ def _translate(error: driver.Error, login: SnowflakeLogin | None, sql: str) -> F
         )
     if number in _NOT_FOUND:
         return MissingObjectError(text, where=where, next_step="Create the object, or grant the role access to it.")
-    if number in _LOCKED:
+    if number == _NO_WAREHOUSE:
+        return ConfigError(
+            text,
+            where=where,
+            next_step="Name a warehouse that exists and that the role may use: firn.snowflake.warehouse, "
+            "FIRN_SNOWFLAKE_WAREHOUSE or `warehouse` in the Snowflake secret.",
+        )
+    if number == _LOCKED:
         return LockConflictError(text, where=where, next_step="Another transaction was in the way; it is tried again.")
-    if login is not None or isinstance(error, driver.OperationalError | driver.InterfaceError):
+    passing = number in _SESSION_GONE or number in _CANCELED or not isinstance(error, _ABOUT_THE_STATEMENT)
+    if login is not None or passing:
         return TransientError(
             f"Snowflake does not answer: {text}",
             where=where,

@@ -12,6 +12,7 @@ import orjson
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from firn.settings import Settings
 
@@ -51,7 +52,7 @@ def configure_console(settings: Settings, *, debug: bool) -> None:
 
 def say(message: str) -> None:
     """Print progress or a remark for a person, on stderr."""
-    stderr.print(message, highlight=False)
+    stderr.print(message, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_rows(
@@ -67,7 +68,8 @@ def print_rows(
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(_cell(row.get(column)) for column in columns))
+        # As Text: values are data, and may hold what Rich takes for markup.
+        table.add_row(*(Text(_cell(row.get(column))) for column in columns))
     stdout.print(table)
 
 

@@ -51,7 +51,7 @@ def sink(config: Path = DEFAULT_CONFIG, once: bool = True) -> SinkReport:
     """Run a sink: all that is available (`once`), or until it is cancelled. Raises the job's own error."""
     logger = get_run_logger()
     command = [sys.executable, "-m", "spark_jobs.sink.job", str(config), "--supervised", *(["--once"] if once else [])]
-    code, lines = run_child(command, os.environ, lambda line: _log(logger, line))
+    code, lines = run_child(command, os.environ, lambda line: _log(logger, line), finish=True)
     answer = _answer(lines)
     if code == 0 and "report" in answer:
         return SinkReport.model_validate(answer["report"])

@@ -76,8 +76,13 @@ def open_rows(path: Path) -> RowFile:
 
 
 def _csv_header(path: Path) -> tuple[str, ...]:
-    with _open_csv(path) as file:
-        header = tuple(next(csv.reader(file), ()))
+    try:
+        with _open_csv(path) as file:
+            header = tuple(next(csv.reader(file), ()))
+    except csv.Error as error:
+        raise _broken(path, 1, str(error)) from None
+    if not _is_utf8(list(header)):
+        raise _broken(path, 1, "it is not UTF-8")
     twice = [name for name, count in Counter(header).items() if count > 1]
     if not header or twice:
         fault = f"names {', '.join(twice)} twice" if twice else "is empty"

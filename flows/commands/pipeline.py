@@ -26,6 +26,9 @@ def _pipeline(
     as_json: JsonOption = False,
 ) -> None:
     """Provision, produce, sink all that is available and build the dbt models, as one Prefect flow."""
+    if rate is not None and rate <= 0:
+        raise typer.BadParameter("--rate must be above 0.")
+
     from flows.pipeline import pipeline
 
     result = pipeline(count=count, rate=rate, seed=seed, config=config)

@@ -23,6 +23,8 @@ def _sql(
     from firn.settings import load_settings
     from firn.snowflake import connect, login_from, run_statements
 
+    if not statement.strip().rstrip(";"):
+        raise typer.BadParameter("There is no statement in it.")
     settings = load_settings()
     login = login_from(settings, read_secret(settings, settings.snowflake_secret_id, SnowflakeSecret))
     with connect(login, query_tag="firn sql") as connection:

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from snowflake.connector import SnowflakeConnection
 
-from firn.errors import BadRecordError, FirnError, TransientError
+from firn.errors import BadRecordError, FirnError, TransientError, unexpected
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.copy_into import copy_files
 from spark_jobs.sink.identifiers import table_for
@@ -78,8 +79,11 @@ class BatchRunner:
             except FirnError as error:
                 self.failure = error
                 raise
-            except PySparkException as error:
+            except (PySparkException, Py4JError) as error:
                 self.failure = TransientError(f"Spark could not run batch {batch_id}: {_first_line(error)}")
+                raise
+            except Exception as error:
+                self.failure = unexpected(error)
                 raise
 
     def _run(self, frame: DataFrame, batch_id: int) -> None:

@@ -30,7 +30,7 @@ class SinkContext:
     def checkpoints(self) -> str:
         """Folder of this sink's checkpoints, one inside it for each epoch."""
         base = self.config.checkpoint_location or str(self.settings.home / "checkpoints")
-        return f"{base.rstrip('/')}/{self.config.name}"
+        return f"{base.rstrip('/')}/firn/{self.login.database}.{self.login.schema}/{self.config.name}"
 
 
 def resolve(config: SinkConfig, settings: Settings) -> SinkContext:

@@ -64,7 +64,7 @@ def _check(answers: Sequence[dict[str, object]], staged: dict[str, int], table: 
         raise TerminalError(
             f"COPY did not load what was staged: {'; '.join(wrong)}.",
             where=f"table {table}",
-            next_step="Nothing was committed and the files are kept: see LIST, and who else writes to the stage.",
+            next_step="Nothing was committed; the files stay until the next start: see LIST, and who writes there.",
         )
 
 

@@ -19,14 +19,15 @@ from pathlib import Path
 import orjson
 
 from firn.connector_config import load_sink_config
-from firn.errors import FirnError
+from firn.errors import FirnError, TransientError, unexpected
 from firn.kafka import jvm_client_environment
 from firn.logs import configure_logging
 from firn.settings import load_settings
 from spark_jobs.sink.context import resolve
-from spark_jobs.sink.run import SinkRun
+from spark_jobs.sink.run import STOP_SECONDS, SinkRun
 from spark_jobs.sink.session import spark_session
 
+EXIT_SECONDS = 2 * STOP_SECONDS
 log = logging.getLogger(__name__)
 
 
@@ -43,9 +44,10 @@ def main(arguments: list[str] | None = None) -> int:
         report = _run(options.config, once=options.once, stop=stop)
     except FirnError as error:
         log.debug("the sink ends", exc_info=True)
-        sys.stdout.write(orjson.dumps({"error": _fields(error)}).decode() + "\n")
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
+        return _report(error)
+    except Exception as error:
+        log.exception("the sink ends")
+        return _report(unexpected(error))
     sys.stdout.write(orjson.dumps({"report": report}).decode() + "\n")
     return 0
 
@@ -58,6 +60,12 @@ def _run(config_file: Path, *, once: bool, stop: threading.Event) -> dict[str, o
         return SinkRun(context, spark, once=once, stop=stop).run().as_dict()
     finally:
         spark.stop()
+
+
+def _report(error: FirnError) -> int:
+    sys.stdout.write(orjson.dumps({"error": _fields(error)}).decode() + "\n")
+    sys.stderr.write(f"{error}\n")
+    return error.exit_code
 
 
 def _fields(error: FirnError) -> dict[str, object]:
@@ -77,7 +85,15 @@ def _stop_on_signals(*, supervised: bool) -> threading.Event:
         signal.signal(number, lambda *_: stop.set())
     if supervised:
         threading.Thread(target=_watch_parent, args=(stop,), daemon=True).start()
+    threading.Thread(target=_exit_in_any_case, args=(stop,), daemon=True).start()
     return stop
+
+
+def _exit_in_any_case(stop: threading.Event) -> None:
+    """A stop that hangs in Spark ends the process all the same: the ledger holds what was committed."""
+    stop.wait()
+    threading.Event().wait(EXIT_SECONDS)
+    os._exit(TransientError.exit_code)
 
 
 def _watch_parent(stop: threading.Event) -> None:

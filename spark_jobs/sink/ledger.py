@@ -3,7 +3,7 @@
 Owned by the driver and touched by one thread only, the one that runs foreachBatch. Tasks get a copy of the positions
 and never write back. `ledger_table` keeps the same facts in Snowflake; docs/decisions/0001-commit-protocol.md says why.
 
-Three positions of a partition: *planned* (the end of Spark's last planned range), *staged* (an `Advance` that is being
+Three positions of a partition: *planned* (the end of Spark's last planned range), *staged* (a `Move` that is being
 committed) and *committed* (NEXT_OFFSET in the ledger: everything below it is in the table or accounted for).
 """
 
@@ -134,8 +134,8 @@ def check_positions(
         raise LostPositionError(
             "Kafka cannot continue where the ledger stands:\n" + "\n".join(faults),
             where=f"sink {sink}",
-            next_step="Find out what happened to the topic. To accept the loss, delete the partition's row from "
-            f"FIRN_OFFSETS (WHERE SINK = '{sink}') with `firn sql`: it then starts at the earliest offset.",
+            next_step="Find out what happened to the topic. To accept it, set NEXT_OFFSET (and TOPIC_ID, where it "
+            "differs) of these rows of FIRN_OFFSETS with `firn sql`; a lower offset reads records a second time.",
         )
 
 

@@ -7,7 +7,7 @@ serialises claims: every claim updates it first, and Snowflake makes the second 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -85,11 +85,12 @@ class LedgerTable:
     def claim(
         self,
         connection: SnowflakeConnection,
-        partitions: Mapping[TopicPartition, KafkaPartition],
+        observe: Callable[[], Mapping[TopicPartition, KafkaPartition]],
         first_offset: Literal["earliest", "latest"],
     ) -> Ledger:
         """Become the one writer of this sink: every run before this one is fenced once this returns.
 
+        `observe` looks at Kafka; it is called under the lock, because an older run may commit until then.
         Raises LostPositionError where Kafka cannot continue and FencedError where this run claimed before and
         another one has claimed since; the ledger is then unchanged.
         """
@@ -100,6 +101,7 @@ class LedgerTable:
                     where=f"sink {self._sink}",
                     next_step="Somebody changed the ledger by hand: it must hold exactly one row with SINK = ''.",
                 )
+            partitions = observe()
             owner, rows = self._read(connection)
             if self._claimed and (owner is None or owner.run_id != self._run_id):
                 raise self._fenced()

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 import uuid
+from functools import partial
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -18,7 +19,7 @@ from snowflake.connector import SnowflakeConnection
 
 from firn import kafka
 from firn.errors import TransientError
-from firn.retry import with_retries, with_retries_until
+from firn.retry import with_retries_until
 from firn.snowflake import connect
 from spark_jobs.sink.batch import BatchRunner, Committed, StopRequestedError
 from spark_jobs.sink.checkpoint import new_checkpoint, planned_ends
@@ -30,7 +31,7 @@ from spark_jobs.sink.progress import RunReport
 from spark_jobs.sink.source import open_stream, partitions_of
 from spark_jobs.sink.stage import Stage
 
-STOP_SECONDS = 60.0
+STOP_SECONDS = 40.0
 log = logging.getLogger(__name__)
 
 
@@ -59,7 +60,6 @@ class SinkRun:
             except StopRequestedError:
                 break
         self.report.seconds = time.monotonic() - begun
-        with_retries(self._context.settings.retry_deadline_seconds, self._measure)
         return self.report
 
     def _attempt(self) -> None:
@@ -77,16 +77,21 @@ class SinkRun:
     def _epoch(self) -> None:
         """Claim and stream until the query ends."""
         context = self._context
-        partitions = partitions_of(self._admin, context.config)
         with connect(context.login, query_tag=f"firn sink {context.config.name}") as connection:
             self._table.ensure(connection)
-            ledger = self._table.claim(connection, partitions, context.config.first_offset)
+            observe = partial(partitions_of, self._admin, context.config)
+            ledger = self._table.claim(connection, observe, context.config.first_offset)
             self.report.epoch = ledger.epoch
             log.info("claimed sink %s, epoch %d", context.config.name, ledger.epoch)
             stage = Stage(context.namespace, context.config.name, ledger.epoch)
             stage.ensure(connection)
             stage.remove_older(connection)
-            self._await(*self._start(connection, ledger))
+            try:
+                self._await(*self._start(connection, ledger))
+            except StopRequestedError:
+                self._measure(connection)
+                raise
+            self._measure(connection)
 
     def _start(self, connection: SnowflakeConnection, ledger: Ledger) -> tuple[StreamingQuery, BatchRunner]:
         context, spark = self._context, self._spark
@@ -118,12 +123,12 @@ class SinkRun:
     def _end(self, query: StreamingQuery, runner: BatchRunner) -> None:
         """Let the running batch end within the deadline, refuse the next one, and stop the query."""
         runner.stopping.set()
-        idle = runner.idle.acquire(timeout=STOP_SECONDS)
-        try:
-            query.stop()
-        finally:
-            if idle:
-                runner.idle.release()
+        # Not held while the query stops: a batch that is just beginning waits for it, and the stop for that batch.
+        if runner.idle.acquire(timeout=STOP_SECONDS):
+            runner.idle.release()
+        query.stop()
+        if runner.failure and not isinstance(runner.failure, TransientError):
+            raise runner.failure
         raise StopRequestedError("The sink was asked to stop.")
 
     def _committed(self, batch: Committed) -> None:
@@ -133,10 +138,9 @@ class SinkRun:
             phases = (batch.ship_seconds, batch.commit_seconds)
             log.info(text, batch.batch, batch.rows, batch.files, len(batch.moves), *phases)
 
-    def _measure(self) -> None:
+    def _measure(self, connection: SnowflakeConnection) -> None:
         partitions = partitions_of(self._admin, self._context.config)
-        with connect(self._context.login) as connection:
-            positions = self._table.positions(connection)
+        positions = self._table.positions(connection)
         self.report.tables = {w.topic: table_for(w.topic, self._context.config.table_map) for w in partitions}
         self.report.measure({where: p.next_offset for where, p in positions.items()}, partitions)
 

@@ -68,7 +68,7 @@ def _conf(settings: Settings, name: str) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-        "spark.sql.streaming.metricsEnabled": "false",
+        "spark.sql.streaming.stopTimeout": "30s",
         "spark.python.daemon.module": "spark_jobs.sink.daemon",
         "spark.local.dir": str(settings.home / "spark"),
     }

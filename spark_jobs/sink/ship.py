@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from firn.errors import FirnError
+from firn.errors import FirnError, unexpected
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.decode import AvroValueDecoder, Decoded
 from spark_jobs.sink.identifiers import table_for
@@ -60,7 +60,7 @@ def _ship(plan: ShipPlan, batches: Iterator[pa.RecordBatch]) -> list[Report]:
         return [Failed.of(error)]
     except Exception as error:
         log.exception("a task of the sink failed")
-        return [Failed.of(FirnError(f"A task failed: {type(error).__name__}: {error}", where="spark_jobs.sink.ship"))]
+        return [Failed.of(unexpected(error))]
 
 
 class Shipment:

@@ -49,9 +49,8 @@ def open_stream(
         starting.setdefault(where.topic, {})[str(where.partition)] = offset
     options = {
         **{f"kafka.{name}": value for name, value in client.items()},
-        **(
-            {"subscribe": ",".join(config.topics)} if config.topics else {"subscribePattern": config.topics_regex or ""}
-        ),
+        # The claimed topics, also for topics.regex: Spark would read the expression in Java's dialect.
+        "subscribe": ",".join(sorted({where.topic for where in ledger.committed})),
         "startingOffsets": json.dumps(starting),
         "failOnDataLoss": "true",
         "includeHeaders": "true",

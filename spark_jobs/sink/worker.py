@@ -17,7 +17,7 @@ from firn.registry import registry_client, schema_by_id
 from firn.retry import with_retries
 from firn.secrets import RegistrySecret
 from firn.settings import Settings
-from firn.snowflake import SnowflakeLogin, open_connection
+from firn.snowflake import SnowflakeLogin, close_quietly, open_connection
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.decode import AvroValueDecoder
 from spark_jobs.sink.stage import Stage
@@ -56,6 +56,7 @@ def upload(context: SinkContext, stage: Stage, file: Path, folder: str) -> None:
             stage.put(connection, file, folder)
         except TransientError:
             _sessions.pop(context.login, None)
+            close_quietly(connection)
             raise
 
     with_retries(context.settings.retry_deadline_seconds, put)

@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -17,7 +19,48 @@ from tests.support.sinks import committed, connector_file, landed, wait_until
 
 pytestmark = pytest.mark.stack
 
+FIRN = Path(sys.executable).with_name("firn")
 SCHEMA = {"type": "record", "name": "Item", "fields": [{"name": "id", "type": "long"}]}
+
+
+@contextmanager
+def sink_run(stack, file: Path) -> Iterator[subprocess.Popen[str]]:
+    """`firn sink run` without --once, ended at the end of the block whatever happens in it."""
+    command = [FIRN, "sink", "run", str(file)]
+    process = subprocess.Popen(
+        command, cwd=PROJECT_ROOT, env=stack.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_ctrl_c_ends_a_sink_with_its_report(stack, tmp_path: Path) -> None:
+    topic = Topic(stack.settings, "ctrlc")
+    topic.send(framed(topic.register(SCHEMA), SCHEMA, [{"id": 1}]))
+    file = connector_file(tmp_path, topic, buffer__flush__time="1")
+    with sink_run(stack, file) as process:
+        wait_until(lambda: sum(committed(stack.settings, topic).values()) > 0, seconds=120, what="a first commit")
+        family = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=90)
+    assert process.returncode == 0
+    assert topic.table in out
+    wait_until(lambda: not any(child.is_running() for child in family), what="nothing lives on")
+
+
+def test_a_killed_command_takes_spark_with_it(stack, tmp_path: Path) -> None:
+    topic = Topic(stack.settings, "orphan")
+    topic.send(framed(topic.register(SCHEMA), SCHEMA, [{"id": 1}]))
+    file = connector_file(tmp_path, topic, buffer__flush__time="1")
+    with sink_run(stack, file) as process:
+        wait_until(lambda: sum(committed(stack.settings, topic).values()) > 0, seconds=120, what="a first commit")
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert any("java" in child.name() for child in family)
+        process.kill()
+        wait_until(lambda: not any(child.is_running() for child in family), seconds=90, what="Spark ends")
 
 
 def test_a_killed_driver_loses_and_doubles_nothing(stack, tmp_path: Path) -> None:

@@ -52,22 +52,22 @@ def test_the_ledger_is_made_once_with_one_lock_row(connection: SnowflakeConnecti
 
 
 def test_a_claim_raises_the_epoch_and_keeps_positions(connection: SnowflakeConnection, table) -> None:
-    first = table().claim(connection, KAFKA, "earliest")
+    first = table().claim(connection, lambda: KAFKA, "earliest")
     assert (first.epoch, first.committed) == (1, {P0: 0, P1: 5})
     run = table()
-    second = run.claim(connection, KAFKA, "latest")
+    second = run.claim(connection, lambda: KAFKA, "latest")
     assert (second.epoch, second.committed) == (2, {P0: 0, P1: 5})
     with transaction(connection):
         run.move(connection, 2, "2-0", [Move(P0, 0, 7)])
     grown = KAFKA | {TopicPartition("t", 2): KafkaPartition("id", 3, 9)}
-    third = table().claim(connection, grown, "latest")
+    third = table().claim(connection, lambda: grown, "latest")
     assert third.committed == {P0: 7, P1: 5, TopicPartition("t", 2): 3}
 
 
 def test_claims_at_once_get_epochs_one_after_the_other(settings: Settings, table) -> None:
     def claim(run: LedgerTable) -> int:
         with connect(login_of(settings)) as own:
-            return run.claim(own, KAFKA, "earliest").epoch
+            return run.claim(own, lambda: KAFKA, "earliest").epoch
 
     runs = [table() for _ in range(4)]
     with ThreadPoolExecutor() as pool:
@@ -76,18 +76,18 @@ def test_claims_at_once_get_epochs_one_after_the_other(settings: Settings, table
 
 def test_an_older_run_cannot_move_and_cannot_claim_back(connection: SnowflakeConnection, table) -> None:
     older, newer = table(), table()
-    epoch = older.claim(connection, KAFKA, "earliest").epoch
-    newer.claim(connection, KAFKA, "earliest")
+    epoch = older.claim(connection, lambda: KAFKA, "earliest").epoch
+    newer.claim(connection, lambda: KAFKA, "earliest")
     with pytest.raises(FencedError), transaction(connection):
         older.move(connection, epoch, "1-0", [Move(P0, 0, 7)])
     with pytest.raises(FencedError):
-        older.claim(connection, KAFKA, "earliest")
+        older.claim(connection, lambda: KAFKA, "earliest")
     assert newer.positions(connection)[P0].next_offset == 0
 
 
 def test_a_position_that_is_not_where_the_batch_began_moves_nothing(connection: SnowflakeConnection, table) -> None:
     run = table()
-    epoch = run.claim(connection, KAFKA, "earliest").epoch
+    epoch = run.claim(connection, lambda: KAFKA, "earliest").epoch
     with pytest.raises(ClaimAgainError, match="1 of 2"), transaction(connection):
         run.move(connection, epoch, "1-0", [Move(P0, 0, 7), Move(P1, 4, 9)])
     assert {w: p.next_offset for w, p in run.positions(connection).items()} == {P0: 0, P1: 5}
@@ -95,7 +95,7 @@ def test_a_position_that_is_not_where_the_batch_began_moves_nothing(connection: 
 
 def test_rows_and_ledger_move_together_or_not_at_all(connection: SnowflakeConnection, table) -> None:
     run = table()
-    epoch = run.claim(connection, KAFKA, "earliest").epoch
+    epoch = run.claim(connection, lambda: KAFKA, "earliest").epoch
     name = f"T_{uuid.uuid4().hex[:8]}"
     execute(connection, f"CREATE TABLE {name} (N INT)")
 
@@ -111,7 +111,7 @@ def test_rows_and_ledger_move_together_or_not_at_all(connection: SnowflakeConnec
 
 def test_ddl_inside_the_transaction_is_noticed(connection: SnowflakeConnection, table) -> None:
     run = table()
-    epoch = run.claim(connection, KAFKA, "earliest").epoch
+    epoch = run.claim(connection, lambda: KAFKA, "earliest").epoch
 
     def commit() -> None:
         with transaction(connection):
@@ -127,7 +127,7 @@ def test_a_lost_answer_to_commit_is_resolved_by_claiming_again(
     settings: Settings, connection: SnowflakeConnection, table, monkeypatch: pytest.MonkeyPatch, happened: bool
 ) -> None:
     run = table()
-    epoch = run.claim(connection, KAFKA, "earliest").epoch
+    epoch = run.claim(connection, lambda: KAFKA, "earliest").epoch
 
     def execute_and_lose(to: SnowflakeConnection, sql: str, params: tuple[object, ...] = ()) -> int:
         if sql != "COMMIT":
@@ -142,5 +142,5 @@ def test_a_lost_answer_to_commit_is_resolved_by_claiming_again(
             run.move(connection, epoch, "1-0", [Move(P0, 0, 7)])
     connection.close()
     with connect(login_of(settings)) as fresh:
-        again = run.claim(fresh, KAFKA, "earliest")
+        again = run.claim(fresh, lambda: KAFKA, "earliest")
     assert (again.epoch, again.committed[P0]) == (epoch + 1, 7 if happened else 0)
