@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,8 +19,9 @@ from firn.settings import load_settings
 from firn.snowflake import SnowflakeLogin, login_from
 from flows.produce import DEFAULT_COUNT, ProduceResult, produce
 from flows.provision import ProvisionResult, provision
-from flows.sink import DEFAULT_CONFIG, SinkReport, sink
+from flows.sink import DEFAULT_CONFIG, sink
 from flows.transform import transform
+from spark_jobs.sink.progress import RunReport
 
 ARTIFACT_KEY = "pipeline"
 TYPED_TABLES = ("FCT_ORDER_EVENTS", "FCT_ORDERS")
@@ -35,7 +37,7 @@ class PipelineResult(BaseModel):
 
     provision: ProvisionResult
     produce: ProduceResult
-    sink: SinkReport
+    sink: RunReport
     dbt: list[dict[str, Any]]
     tables: list[TableCount]
     sample: list[dict[str, Any]]
@@ -80,7 +82,7 @@ def summary(result: PipelineResult) -> str:
         "## Rows per table",
         _table([count.as_row() for count in result.tables], TABLE_COLUMNS),
         "## Lag per partition",
-        _table([partition.model_dump() for partition in result.sink.partitions], LAG_COLUMNS),
+        _table([asdict(partition) for partition in result.sink.partitions], LAG_COLUMNS),
         "## dbt",
         _table(result.dbt, NODE_COLUMNS),
         "## Provisioned",

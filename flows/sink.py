@@ -9,11 +9,12 @@ from typing import Any
 
 import orjson
 from prefect import flow, get_run_logger
-from pydantic import BaseModel, Field
+from pydantic import TypeAdapter
 
 from firn.child import run_child
 from firn.errors import BadRecordError, FencedError, FirnError, TerminalError, TransientError
 from firn.settings import load_settings
+from spark_jobs.sink.progress import RunReport
 
 DEFAULT_CONFIG = Path("connectors/order-events.json")
 _ERRORS: dict[int, type[FirnError]] = {
@@ -21,40 +22,15 @@ _ERRORS: dict[int, type[FirnError]] = {
 }
 
 
-class PartitionProgress(BaseModel):
-    """How far one partition is, in offsets; `lag` is in records."""
-
-    topic: str
-    partition: int
-    table: str
-    next_offset: int
-    end_offset: int
-    lag: int
-
-
-class SinkReport(BaseModel):
-    """What one run of a sink committed, and where it stands."""
-
-    sink: str
-    epoch: int
-    batches: int
-    records: int
-    staged_bytes: int
-    files: int
-    seconds: float
-    tables: dict[str, str] = Field(description="Topic to table.")
-    partitions: list[PartitionProgress]
-
-
 @flow(name="sink", description="Kafka topics into Snowflake tables, exactly once, by one Spark job.")
-def sink(config: Path = DEFAULT_CONFIG, once: bool = True) -> SinkReport:
+def sink(config: Path = DEFAULT_CONFIG, once: bool = True) -> RunReport:
     """Run a sink: all that is available (`once`), or until it is cancelled. Raises the job's own error."""
     logger = get_run_logger()
     command = [sys.executable, "-m", "spark_jobs.sink.job", str(config), "--supervised", *(["--once"] if once else [])]
-    code, lines = run_child(command, os.environ, lambda line: _log(logger, line), finish=True)
+    code, lines = run_child(command, os.environ, lambda line: _log(logger, line), finish=not once)
     answer = _answer(lines)
     if code == 0 and "report" in answer:
-        return SinkReport.model_validate(answer["report"])
+        return TypeAdapter(RunReport).validate_python(answer["report"])
     raise _error(code, answer)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,7 +47,7 @@ def _show(result: PipelineResult) -> None:
         result.sample, columns=list(result.sample[0]) if result.sample else (), title=f"Newest of {SAMPLE_TABLE}"
     )
     print_rows([count.as_row() for count in result.tables], columns=TABLE_COLUMNS, title="Rows per table")
-    print_rows([p.model_dump() for p in result.sink.partitions], columns=LAG_COLUMNS, title="Lag per partition")
+    print_rows([asdict(p) for p in result.sink.partitions], columns=LAG_COLUMNS, title="Lag per partition")
     print_rows(result.dbt, columns=NODE_COLUMNS[:-1], title="dbt")
     say(f"{result.produce.delivered} produced, {result.sink.records} committed in {result.sink.seconds:.1f} s.")
     api = load_settings().prefect_api_url

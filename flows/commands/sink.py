@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -31,7 +32,7 @@ def _run(
 
     load_sink_config(config)  # faults before anything is started
     report = sink(config=config, once=once)
-    print_rows([p.model_dump() for p in report.partitions], columns=PARTITION_COLUMNS, as_json=as_json)
+    print_rows([asdict(p) for p in report.partitions], columns=PARTITION_COLUMNS, as_json=as_json)
     say(
         f"{report.sink}: {report.records} records committed in {report.batches} batches and {report.files} files, "
         f"{report.seconds:.1f} s (epoch {report.epoch})"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from spark_jobs.sink.batch import Committed
 from spark_jobs.sink.ledger import KafkaPartition, TopicPartition
+
+if TYPE_CHECKING:  # flows read reports without loading Spark
+    from spark_jobs.sink.batch import Committed
 
 
 @dataclass(frozen=True)
