@@ -27,6 +27,7 @@ from benchmarks.preload import preload, server_pids
 from firn import kafka
 from firn.connector_config import SinkConfig
 from firn.errors import FirnError
+from firn.kafka_jvm import jvm_client_environment, jvm_client_options
 from firn.settings import load_settings
 from firn.snowflake import connect, execute, query
 from spark_jobs.sink.context import SinkContext, resolve
@@ -54,7 +55,7 @@ class Bench:
     def __init__(self, spark: SparkSession, context: SinkContext) -> None:
         self._spark, self._context = spark, context
         self._partitions = partitions_of(kafka.admin_client(context.settings, context.kafka), context.config)
-        self._client = kafka.jvm_client_options(context.settings, context.kafka)
+        self._client = jvm_client_options(context.settings, context.kafka)
 
     @property
     def records(self) -> int:
@@ -107,7 +108,7 @@ def main() -> None:
     preload(settings, TOPIC, options.records)
     config = SinkConfig("bench", (TOPIC,), file_records=FILE_RECORDS, file_bytes=250_000_000, batch_records=1_000_000)
     context = resolve(config, settings)
-    spark = spark_session(settings, "bench", kafka.jvm_client_environment(settings, context.kafka))
+    spark = spark_session(settings, "bench", jvm_client_environment(settings, context.kafka))
     bench = Bench(spark, context)
     contestants = [
         Contestant("raw drain of Spark's Kafka source", bench.drain),

@@ -1,4 +1,4 @@
-"""Kafka clients and topic admin: one configuration for librdkafka, one for Java, and errors a person can act on.
+"""Kafka clients and topic admin through librdkafka, with errors a person can act on. Java clients: `firn.kafka_jvm`.
 
 Not for producing or consuming records, and not for deciding what a topic should be: that is `firn.provision`.
 
@@ -35,11 +35,6 @@ _CLIENT_LOG.setLevel(logging.CRITICAL)
 REQUEST_SECONDS = 10.0
 """How long one admin request may take before it counts as a transient fault."""
 
-_JAAS_MODULES = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
 _UNKNOWN_TOPIC = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}
 
 
@@ -65,43 +60,8 @@ def client_config(settings: Settings, secret: KafkaSecret) -> dict[str, str]:
         config["sasl.username"] = secret.api_key.get_secret_value()
         config["sasl.password"] = secret.api_secret.get_secret_value()
     if settings.kafka_ssl_ca_location and settings.kafka_security_protocol.endswith("SSL"):
-        config["ssl.ca.location"] = _ca_file(settings.kafka_ssl_ca_location)
+        config["ssl.ca.location"] = ca_file(settings.kafka_ssl_ca_location)
     return config
-
-
-JAAS_VARIABLE = "FIRN_KAFKA_JAAS"
-"""Environment variable of a JVM that holds its JAAS configuration, the user and password of SASL."""
-
-
-def jvm_client_options(settings: Settings, secret: KafkaSecret) -> dict[str, str]:
-    """The same for Java clients (Spark's Kafka source): their property names, without a prefix. No credential.
-
-    Spark prints a source's options in plans, and plans in exceptions and logs. So the options only refer to
-    JAAS_VARIABLE, which Kafka's client resolves (KIP-297, `EnvVarConfigProvider`); see `jvm_client_environment`.
-    """
-    options = {
-        "bootstrap.servers": secret.bootstrap_servers,
-        "security.protocol": settings.kafka_security_protocol,
-        "client.id": "firn",
-    }
-    if settings.kafka_security_protocol.startswith("SASL"):
-        options["sasl.mechanism"] = settings.kafka_sasl_mechanism
-        options["config.providers"] = "env"
-        options["config.providers.env.class"] = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
-        options["sasl.jaas.config"] = f"${{env:{JAAS_VARIABLE}}}"
-    if settings.kafka_ssl_ca_location and settings.kafka_security_protocol.endswith("SSL"):
-        options["ssl.truststore.type"] = "PEM"
-        options["ssl.truststore.location"] = _ca_file(settings.kafka_ssl_ca_location)
-    return options
-
-
-def jvm_client_environment(settings: Settings, secret: KafkaSecret) -> dict[str, str]:
-    """What the environment of a JVM must hold for `jvm_client_options`. Holds credentials; empty without SASL."""
-    if not settings.kafka_security_protocol.startswith("SASL"):
-        return {}
-    user, password = (_quoted(value.get_secret_value()) for value in (secret.api_key, secret.api_secret))
-    module = _JAAS_MODULES[settings.kafka_sasl_mechanism]
-    return {JAAS_VARIABLE: f"{module} required username={user} password={password};"}
 
 
 def with_callbacks(config: Mapping[str, str], faults: ConnectionFaults) -> dict[str, Any]:
@@ -109,7 +69,8 @@ def with_callbacks(config: Mapping[str, str], faults: ConnectionFaults) -> dict[
     return {**config, "error_cb": faults, "logger": _CLIENT_LOG}
 
 
-def _ca_file(path: Path) -> str:
+def ca_file(path: Path) -> str:
+    """The CA file as text for a client's configuration. Raises ConfigError where it does not exist."""
     if not path.is_file():
         raise ConfigError(
             "The CA file for Kafka does not exist.",
@@ -117,11 +78,6 @@ def _ca_file(path: Path) -> str:
             next_step="Correct FIRN_KAFKA_SSL_CA_LOCATION, or unset it to use the system's certificates.",
         )
     return str(path)
-
-
-def _quoted(value: str) -> str:
-    """A JAAS string: the parser of Java's `Configuration` unescapes backslash and double quote."""
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 @dataclass(frozen=True)

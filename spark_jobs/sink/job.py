@@ -20,7 +20,7 @@ import orjson
 
 from firn.connector_config import load_sink_config
 from firn.errors import FirnError, TransientError, unexpected
-from firn.kafka import jvm_client_environment
+from firn.kafka_jvm import jvm_client_environment
 from firn.logs import configure_logging
 from firn.settings import load_settings
 from spark_jobs.sink.context import resolve

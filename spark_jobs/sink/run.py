@@ -19,6 +19,7 @@ from snowflake.connector import SnowflakeConnection
 
 from firn import kafka
 from firn.errors import TransientError
+from firn.kafka_jvm import jvm_client_options
 from firn.retry import with_retries_until
 from firn.snowflake import connect
 from spark_jobs.sink.batch import BatchRunner, Committed, StopRequestedError
@@ -99,7 +100,7 @@ class SinkRun:
         runner = BatchRunner(
             context, connection, ledger, self._table, lambda b: planned_ends(spark, checkpoint, b), self._committed
         )
-        client = kafka.jvm_client_options(context.settings, context.kafka)
+        client = jvm_client_options(context.settings, context.kafka)
         frame = open_stream(spark, context.config, client, ledger, once=self._once)
         writer = frame.writeStream.foreachBatch(runner).option("checkpointLocation", checkpoint)
         trigger = writer.trigger(availableNow=True) if self._once else writer.trigger(processingTime="1 second")

@@ -18,11 +18,10 @@ from firn.kafka import (
     admin_client,
     client_config,
     describe_topics,
-    jvm_client_environment,
-    jvm_client_options,
     offsets,
 )
 from firn.kafka_faults import ConnectionFaults
+from firn.kafka_jvm import jvm_client_environment, jvm_client_options
 from firn.secrets import KafkaSecret, read_secret
 from firn.settings import Settings
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.connector_config import parse_sink_config
-from firn.kafka import jvm_client_environment
+from firn.kafka_jvm import jvm_client_environment
 from firn.secrets import KafkaSecret, read_secret
 from firn.settings import Settings
 from spark_jobs.sink.context import resolve

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.errors import BadRecordError, ConfigError, FencedError, TransientError
-from firn.kafka import jvm_client_options
+from firn.kafka_jvm import jvm_client_options
 from firn.settings import Settings
 from spark_jobs.sink.ledger import Ledger, LostPositionError, TopicPartition
 from spark_jobs.sink.progress import RunReport
