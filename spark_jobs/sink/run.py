@@ -133,11 +133,12 @@ class SinkRun:
         raise StopRequestedError("The sink was asked to stop.")
 
     def _committed(self, batch: Committed) -> None:
+        if not batch.moves:
+            return  # nothing was committed, so it is no progress either
         self.report.add(batch)
-        if batch.moves:
-            text = "committed batch %s: %d records in %d files, %d partitions moved (ship %.1f s, commit %.1f s)"
-            phases = (batch.ship_seconds, batch.commit_seconds)
-            log.info(text, batch.batch, batch.rows, batch.files, len(batch.moves), *phases)
+        text = "committed batch %s: %d records in %d files, %d partitions moved (ship %.1f s, commit %.1f s)"
+        phases = (batch.ship_seconds, batch.commit_seconds)
+        log.info(text, batch.batch, batch.rows, batch.files, len(batch.moves), *phases)
 
     def _measure(self, connection: SnowflakeConnection) -> None:
         partitions = partitions_of(self._admin, self._context.config)
