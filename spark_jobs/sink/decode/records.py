@@ -1,9 +1,12 @@
-"""What the decoders hand back: the contract between decoding and the rest of the sink. No logic."""
+"""What the decoders hand back: the contract between converters and the rest of the sink. No logic."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 WRONG_MAGIC = "wrong_magic"
@@ -13,6 +16,10 @@ INVALID_SCHEMA = "invalid_schema"
 MALFORMED_AVRO = "malformed_avro"
 TRAILING_BYTES = "trailing_bytes"
 INVALID_UTF8 = "invalid_utf8"
+INVALID_JSON = "invalid_json"
+MALFORMED_PROTOBUF = "malformed_protobuf"
+SCHEMA_MISMATCH = "schema_mismatch"  # well-formed, and not what its schema says
+WRONG_SIZE = "wrong_size"  # a number converter met another number of bytes
 
 
 class MalformedError(Exception):
@@ -34,13 +41,24 @@ class BadRecord:
 
 @dataclass(frozen=True)
 class Decoded:
-    """A decoded batch, row by row like its input.
+    """A decoded batch of keys or values.
 
-    content: StringArray, JSON text; `{}` for a tombstone, null where the record is bad.
-    schema_ids: Int32Array; null for tombstones and bad records.
+    content: StringArray, JSON text; null where the record is bad, and where its value is null to Connect (a tombstone).
+    schema_ids: Int32Array like `content`; null where there is none.
     bad: the bad records in order of row.
+    origin: the input row of each element of `content`, never falling, for formats that put several rows or none into
+        one record; None where each input row has exactly one.
     """
 
     content: pa.StringArray
     schema_ids: pa.Int32Array
     bad: tuple[BadRecord, ...]
+    origin: npt.NDArray[np.int64] | None = None
+
+
+class Decoder(Protocol):
+    """Turns a batch of keys or values into JSON text. Not thread-safe; one per Spark worker."""
+
+    def decode(self, values: pa.BinaryArray) -> Decoded:
+        """Decode one batch (n rows, null where Kafka has no bytes). What is bad is reported, never raised."""
+        ...

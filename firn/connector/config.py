@@ -1,0 +1,176 @@
+"""What one sink does: the immutable value that a connector file is parsed into, once. Below it there are no string keys.
+
+Not for reading or checking (`firn.connector.parse`), nor for where the outside world is when the file leaves it out
+(settings and secrets). Times in seconds, sizes in bytes; None means: taken from settings and secrets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import SecretStr
+
+
+class Method(StrEnum):
+    """How rows travel: staged files and COPY, or appended to channels."""
+
+    SNOWPIPE = "SNOWPIPE"
+    SNOWPIPE_STREAMING = "SNOWPIPE_STREAMING"
+
+
+class Format(StrEnum):
+    """What the bytes of a key or value are."""
+
+    AVRO = "avro"  # framed, schema in the registry
+    AVRO_FILE = "avro_file"  # an Avro object container, with its schema, in each record
+    JSON = "json"
+    JSON_ENVELOPE = "json_envelope"  # {"schema": ..., "payload": ...} of Connect's JsonConverter
+    JSON_SCHEMA = "json_schema"  # framed, schema in the registry
+    PROTOBUF = "protobuf"  # framed, schema in the registry
+    STRING = "string"
+    BYTES = "bytes"
+    BOOLEAN = "boolean"
+    SHORT = "short"
+    INTEGER = "integer"
+    LONG = "long"
+    FLOAT = "float"
+    DOUBLE = "double"
+
+
+class HeaderFormat(StrEnum):
+    """How header values are read: guessed as by Connect's SimpleHeaderConverter, as text, or as base64."""
+
+    SIMPLE = "simple"
+    STRING = "string"
+    BYTES = "bytes"
+
+
+@dataclass(frozen=True)
+class RegistryConfig:
+    """The schema registry that a connector names itself; `user_info` is `<user>:<password>`."""
+
+    urls: tuple[str, ...]
+    user_info: SecretStr | None = None
+    bearer_token: SecretStr | None = None
+    ca_location: str | None = None
+
+
+@dataclass(frozen=True)
+class ProtobufOptions:
+    """The parameters of Confluent's ProtobufConverter that change the JSON."""
+
+    enums_as_numbers: bool = False  # int.for.enums
+    index_in_union_names: bool = True  # generate.index.for.unions
+    raw_wrappers: bool = True  # wrapper.for.raw.primitives
+    flatten_unions: bool = False  # flatten.unions
+
+
+@dataclass(frozen=True)
+class ConverterConfig:
+    """How keys or values are converted. `hoist` are the fields of HoistField, the innermost first."""
+
+    format: Format
+    registry: RegistryConfig | None = None
+    # The text `null` and an empty value: a null record to Connect's JsonConverter, the JSON null to Snowflake's.
+    json_null_is_tombstone: bool = True
+    protobuf: ProtobufOptions = ProtobufOptions()
+    hoist: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class MetadataConfig:
+    """Which fields RECORD_METADATA has; without `all` the column is NULL."""
+
+    all: bool = True
+    topic: bool = True
+    offset_and_partition: bool = True
+    create_time: bool = True
+    push_time: bool = True
+
+
+@dataclass(frozen=True)
+class BufferConfig:
+    """Limits per partition, whichever comes first."""
+
+    records: int = 10_000
+    seconds: int = 120
+    bytes: int = 5_000_000
+
+
+@dataclass(frozen=True)
+class ProxyConfig:
+    """The HTTP proxy of the Snowflake and the registry client; `bypass` are host patterns with `*`."""
+
+    host: str
+    port: int
+    username: str | None = None
+    password: SecretStr | None = None
+    bypass: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ErrorsConfig:
+    """What happens to records that cannot be converted."""
+
+    tolerance: Literal["none", "all"] = "none"
+    log_enable: bool = False
+    log_messages: bool = False
+    dead_letter_topic: str | None = None
+    dead_letter_replication: int = 3
+    dead_letter_headers: bool = False
+
+
+@dataclass(frozen=True)
+class SnowflakeConfig:
+    """Where the tables are and who writes them."""
+
+    url: str | None = None
+    user: str | None = None
+    role: str | None = None
+    private_key: SecretStr | None = None
+    private_key_passphrase: SecretStr | None = None
+    database: str | None = None
+    schema: str | None = None
+    warehouse: str | None = None
+
+
+@dataclass(frozen=True)
+class KafkaProperty:
+    """One client property under its Java name; `secret` ones are masked wherever they are shown."""
+
+    name: str
+    value: SecretStr
+
+
+@dataclass(frozen=True)
+class SinkConfig:
+    """What one sink does. `pending` names what was checked in full but cannot be run yet, each with a sentence."""
+
+    name: str
+    topics: tuple[str, ...] = ()
+    topics_regex: str | None = None
+    table_map: tuple[tuple[str, str], ...] = ()
+    method: Method = Method.SNOWPIPE
+    tasks_max: int | None = None
+    value: ConverterConfig = ConverterConfig(Format.AVRO)
+    key: ConverterConfig = ConverterConfig(Format.STRING)
+    headers: HeaderFormat = HeaderFormat.SIMPLE
+    null_values: Literal["default", "ignore"] = "default"
+    metadata: MetadataConfig = MetadataConfig()
+    buffer: BufferConfig = BufferConfig()
+    snowflake: SnowflakeConfig = SnowflakeConfig()
+    proxy: ProxyConfig | None = None
+    errors: ErrorsConfig = ErrorsConfig()
+    kafka: tuple[KafkaProperty, ...] = field(default=(), repr=False)
+    first_offset: Literal["earliest", "latest"] = "earliest"
+    auto_create_tables: bool = True
+    schematization: bool = False
+    auto_evolve: bool = False
+    batch_records: int = 500_000
+    batch_bytes: int = 512 * 1024 * 1024
+    topic_refresh_seconds: float = 30.0
+    trigger_seconds: float = 1.0
+    checkpoint_location: str | None = None
+    pending: tuple[str, ...] = ()
