@@ -17,10 +17,13 @@ import fastavro
 import orjson
 import pyarrow as pa
 
-from spark_jobs.sink.decode import AvroValueDecoder
+from firn.connector.config import HeaderFormat, MetadataConfig
+from firn.registry import RegisteredSchema
+from spark_jobs.sink.decode import avro_decoder
 from spark_jobs.sink.decode.reference import ReferenceDecoder
 from spark_jobs.sink.decode.scalars import CLASSIC_ZONE
 from spark_jobs.sink.decode.schema import parse_schema
+from spark_jobs.sink.header_columns import json_strings
 from spark_jobs.sink.metadata import record_metadata
 
 RECORDS, BATCH = 1_000_000, 10_000
@@ -73,17 +76,21 @@ def metadata(batch: pa.RecordBatch, *, with_headers: bool) -> pa.StringArray:
         offsets=batch.column("offset"),
         timestamps=batch.column("timestamp"),
         timestamp_types=0,
-        keys=batch.column("key"),
+        keys=json_strings(batch.column("key")),
         schema_ids=pa.array([1], pa.int32()).take(pa.array([0] * batch.num_rows)),
+        key_schema_ids=None,
         headers=batch.column("headers") if with_headers else None,
+        header_format=HeaderFormat.SIMPLE,
         push_time=1_760_000_099_999,
+        fields=MetadataConfig(),
     )
 
 
 def steps() -> dict[str, Callable[[pa.RecordBatch], object]]:
     """What is measured, by name."""
     text = json.dumps(SCHEMA)
-    vector, reference = AvroValueDecoder(lambda _: text), ReferenceDecoder(parse_schema(text), CLASSIC_ZONE)
+    schema = RegisteredSchema("AVRO", text)
+    vector, reference = avro_decoder(lambda _: schema), ReferenceDecoder(parse_schema(text), CLASSIC_ZONE)
     parsed = fastavro.parse_schema(SCHEMA)
 
     def plain(value: bytes) -> bytes:

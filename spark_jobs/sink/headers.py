@@ -3,7 +3,7 @@
 A header value is text that is taken for what it looks like: `5` a number, `true` a boolean, `[1,2]` an array, an ISO
 date a date, all else a string. Source: org.apache.kafka.connect.data.Values.parseString of Kafka 4.1, its oddities
 included: `{}` is an empty array, what follows a closed array is dropped, `[1,null]` is a string.
-Not for: batches; `spark_jobs.sink.metadata` comes here with the values that are not plain.
+Not for: batches; `header_columns` comes here with the values that are not plain.
 On purpose different: a number that no double holds stays a string, since no reader of JSON takes it.
 """
 

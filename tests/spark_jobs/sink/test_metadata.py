@@ -1,8 +1,8 @@
-"""RECORD_METADATA of a batch, and header values as Connect reads them."""
+"""RECORD_METADATA of a batch: which fields a record has, in which order, under which flags."""
 
 from __future__ import annotations
 
-import json
+import itertools
 from typing import Any
 
 import pyarrow as pa
@@ -10,33 +10,44 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.sink.headers import header_text
-from spark_jobs.sink.metadata import MetadataFields, header_texts, record_metadata
+from firn.connector.config import HeaderFormat, MetadataConfig
+from spark_jobs.sink.metadata import record_metadata
 from tests.spark_jobs.sink.avro_cases import parsed
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 Headers = list[tuple[str, bytes | None]] | None
+TYPES = {
+    "offsets": pa.int64(), "timestamps": pa.int64(), "keys": pa.string(), "schema_ids": pa.int32(),
+    "key_schema_ids": pa.int32(), "headers": HEADERS, "timestamp_types": pa.int32(),
+}  # fmt: skip
 
 
-def metadata(count: int = 1, **columns: Any) -> list[dict[str, Any]]:
-    """The metadata of `count` records, parsed; columns given as lists."""
+def texts(count: int = 1, **columns: Any) -> pa.StringArray:
+    """The metadata of `count` records; columns given as lists."""
     given: dict[str, Any] = {
         "topic": "t",
         "partition": 3,
-        "offsets": pa.array(range(10, 10 + count), pa.int64()),
-        "timestamps": pa.array([1_000] * count, pa.int64()),
+        "offsets": list(range(10, 10 + count)),
+        "timestamps": [1_000] * count,
         "timestamp_types": 0,
-        "keys": pa.array([b"k"] * count, pa.binary()),
-        "schema_ids": pa.array([7] * count, pa.int32()),
+        "keys": ['"k"'] * count,
+        "schema_ids": [7] * count,
+        "key_schema_ids": None,
         "headers": None,
+        "header_format": HeaderFormat.SIMPLE,
         "push_time": 5,
-    }
-    types = {"keys": pa.binary(), "schema_ids": pa.int32(), "headers": HEADERS, "timestamp_types": pa.int32()}
-    for name, value in columns.items():
-        given[name] = pa.array(value, types[name]) if isinstance(value, list) else value
-    texts = record_metadata(**given)
-    assert isinstance(texts, pa.StringArray)
-    return [parsed(text) for text in texts.to_pylist()]
+        "fields": MetadataConfig(),
+    } | columns
+    arrays = {name: pa.array(value, TYPES[name]) for name, value in given.items() if isinstance(value, list)}
+    found = record_metadata(**(given | arrays))
+    assert isinstance(found, pa.StringArray)
+    assert len(found) == count
+    return found
+
+
+def metadata(count: int = 1, **columns: Any) -> list[dict[str, Any]]:
+    """The metadata of `count` records, parsed."""
+    return [parsed(text) for text in texts(count, **columns).to_pylist()]
 
 
 def headers(*rows: Headers) -> list[Any]:
@@ -44,37 +55,41 @@ def headers(*rows: Headers) -> list[Any]:
 
 
 def test_fields_and_their_order() -> None:
-    (row,) = metadata(headers=[[("h", b"v")]])
-    assert row == {
+    (row,) = metadata(headers=[[("h", b"v")]], key_schema_ids=[8])
+    expected = {
         "topic": "t", "offset": 10, "partition": 3, "CreateTime": 1000, "schema_id": 7,
-        "SnowflakeConnectorPushTime": 5, "key": "k", "headers": {"h": "v"},
+        "SnowflakeConnectorPushTime": 5, "key": "k", "key_schema_id": 8, "headers": {"h": "v"},
     }  # fmt: skip
-    assert list(row) == [
-        "topic", "offset", "partition", "CreateTime", "schema_id", "SnowflakeConnectorPushTime", "key", "headers",
-    ]  # fmt: skip
+    assert row == expected
+    assert list(row) == list(expected)
 
 
 def test_a_null_key_has_no_field_and_an_empty_one_has() -> None:
-    assert [row.get("key") for row in metadata(3, keys=[None, b"", b"a"])] == [None, "", "a"]
-    assert "key" not in metadata(2, keys=[None, b"x"])[0]
+    assert [row.get("key") for row in metadata(3, keys=[None, '""', '"a"'])] == [None, "", "a"]
+    assert "key" not in metadata(2, keys=[None, '"x"'])[0]
     assert all("key" not in row for row in metadata(2, keys=[None, None]))
 
 
-def test_keys_are_text_whatever_they_look_like() -> None:
-    keys = [b'{"a":1}', b'q"\\\n\x01', "Zoë 😀".encode(), b"5"]
-    assert [row["key"] for row in metadata(4, keys=keys)] == ['{"a":1}', 'q"\\\n\x01', "Zoë 😀", "5"]
+def test_a_key_is_the_json_that_its_converter_gave() -> None:
+    keys = ['"a\\"b"', "5", '{"id":9}', '[1,"x"]', "null", "true"]
+    assert [row["key"] for row in metadata(6, keys=keys)] == ['a"b', 5, {"id": 9}, [1, "x"], None, True]
 
 
-def test_a_key_that_is_not_utf8_gets_replacement_characters() -> None:
-    assert [row.get("key") for row in metadata(3, keys=[b"a\xff", None, b"b"])] == ["a\ufffd", None, "b"]
+def test_a_schema_id_that_is_not_there_has_no_field() -> None:
+    assert [row.get("schema_id") for row in metadata(3, schema_ids=[None, 4, 0])] == [None, 4, 0]
+    assert "schema_id" not in metadata(2, schema_ids=[None, 4])[0]
+    assert "schema_id" not in metadata(schema_ids=[None])[0]
+    assert [row["schema_id"] for row in metadata(2, schema_ids=[-3, 2**31 - 1])] == [-3, 2**31 - 1]
+
+
+def test_a_record_without_a_key_has_no_key_schema_id() -> None:
+    rows = metadata(3, keys=['"a"', None, '"b"'], key_schema_ids=[1, 1, None])
+    assert [row.get("key_schema_id") for row in rows] == [1, None, None]
+    assert ["key_schema_id" in row for row in rows] == [True, False, False]
 
 
 def test_a_topic_with_odd_characters_stays_whole() -> None:
     assert metadata(topic='a"b')[0]["topic"] == 'a"b'
-
-
-def test_a_tombstone_has_schema_id_0() -> None:
-    assert [row["schema_id"] for row in metadata(2, schema_ids=[None, 4])] == [0, 4]
 
 
 def test_timestamp_types_by_row() -> None:
@@ -85,11 +100,28 @@ def test_timestamp_types_by_row() -> None:
     assert "CreateTime" not in metadata(timestamp_types=-1)[0]
 
 
-def test_fields_that_are_switched_off() -> None:
-    (row,) = metadata(push_time=None, fields=MetadataFields(topic=False, offset_and_partition=False))
-    assert row == {"schema_id": 7, "CreateTime": 1000, "key": "k"}
-    rows = metadata(2, timestamp_types=[-1, 0], fields=MetadataFields(topic=False, offset_and_partition=False))
-    assert ["CreateTime" in row for row in rows] == [False, True]
+@pytest.mark.parametrize("flags", [*itertools.product([True, False], repeat=4)], ids=str)
+def test_each_flag_takes_its_own_fields_away(flags: tuple[bool, ...]) -> None:
+    topic, offset, create_time, push_time = flags
+    fields = MetadataConfig(
+        topic=topic, offset_and_partition=offset, create_time=create_time, push_time=push_time
+    )  # fmt: skip
+    expected = {"schema_id", "key"}
+    expected |= {"topic"} if topic else set()
+    expected |= {"offset", "partition"} if offset else set()
+    expected |= {"CreateTime"} if create_time else set()
+    expected |= {"SnowflakeConnectorPushTime"} if push_time else set()
+    assert set(metadata(fields=fields)[0]) == expected
+
+
+def test_without_all_fields_the_column_is_null() -> None:
+    assert texts(2, fields=MetadataConfig(all=False)).to_pylist() == [None, None]
+
+
+def test_a_record_may_have_no_field_at_all() -> None:
+    nothing = MetadataConfig(topic=False, offset_and_partition=False, create_time=False, push_time=False)
+    assert metadata(2, fields=nothing, keys=[None, None], schema_ids=[None, None]) == [{}, {}]
+    assert metadata(2, fields=nothing, keys=[None, "1"], schema_ids=[None, None]) == [{}, {"key": 1}]
 
 
 def test_records_without_headers_have_no_field() -> None:
@@ -101,121 +133,55 @@ def test_the_last_of_equal_headers_wins() -> None:
     assert headers([("d", b"1"), ("e", b"x"), ("d", b"2")], [("d", b"3")]) == [{"d": 2, "e": "x"}, {"d": 3}]
 
 
+@pytest.mark.parametrize(
+    ("header_format", "expected"), [(HeaderFormat.SIMPLE, 5), (HeaderFormat.STRING, "5"), (HeaderFormat.BYTES, "NQ==")]
+)
+def test_the_header_format_decides_what_a_value_is(header_format: HeaderFormat, expected: object) -> None:
+    assert metadata(headers=[[("n", b"5")]], header_format=header_format)[0]["headers"] == {"n": expected}
+
+
 def test_an_empty_batch() -> None:
-    assert metadata(0, headers=[], timestamp_types=[]) == []
+    assert metadata(0, headers=[], timestamp_types=[], key_schema_ids=[]) == []
+    assert metadata(0, fields=MetadataConfig(topic=False)) == []
 
 
 def test_slices_give_the_rows_of_the_slice() -> None:
     whole = pa.record_batch(
         {
             "offset": pa.array([1, 2, 3, 4], pa.int64()),
-            "key": pa.array([b"a", None, b'"', b"d"], pa.binary()),
+            "key": pa.array(['"a"', None, "7", '"d"'], pa.string()),
             "headers": pa.array([[("x", b"1")], [("y", b"two"), ("z", None)], None, [("w", b"true")]], HEADERS),
         }
     ).slice(1, 3)
     rows = metadata(3, offsets=whole.column("offset"), keys=whole.column("key"), headers=whole.column("headers"))
     assert [row["offset"] for row in rows] == [2, 3, 4]
-    assert [row.get("key") for row in rows] == [None, '"', "d"]
+    assert [row.get("key") for row in rows] == [None, 7, "d"]
     assert [row.get("headers") for row in rows] == [{"y": "two", "z": None}, None, {"w": True}]
 
 
-# What org.apache.kafka.connect.data.Values makes of a header, as the connector prints it.
-VALUES = [
-    ("abc", '"abc"'),
-    ("", '""'),
-    (" ", '" "'),
-    ("5", "5"),
-    ("+5", "5"),
-    ("007", "7"),
-    ("-0", "0"),
-    (" 5 ", "5"),
-    ("5 apples", '"5 apples"'),
-    ("1.0", "1"),
-    ("1e5", "100000"),
-    ("1.5", "1.5"),
-    ("0.5", "0.5"),
-    ("-.5", "-0.5"),
-    (".5", '".5"'),
-    ("1.", "1"),
-    ("1e", '"1e"'),
-    ("3.14159265358979", "3.1415927"),
-    ("1e39", "1e+39"),
-    ("9223372036854775807", "9223372036854775807"),
-    ("9223372036854775808", "9223372036854775808"),
-    ("9" * 39, f'"{"9" * 39}"'),
-    ("407127e212797209", '"407127e212797209"'),
-    ("1e99999999999", '"1e99999999999"'),
-    ("74320e6e26adc8f8", '"74320e6e26adc8f8"'),
-    ("1_000", '"1_000"'),
-    ("true", "true"),
-    ("false ", "false"),
-    ("null", "null"),
-    ("nullable", '"nullable"'),
-    ("true}", '"true}"'),
-    ("True", '"True"'),
-    ("NaN", '"NaN"'),
-    ("-Infinity", '"-Infinity"'),
-    ("http://a:80/x?y={1}", '"http://a:80/x?y={1}"'),
-    ('"quoted"', '"\\"quoted\\""'),
-    ("10.0.0.1", '"10.0.0.1"'),
-    ("00-4bf92f3577b34da6-00f067aa0ba902b7-01", '"00-4bf92f3577b34da6-00f067aa0ba902b7-01"'),
-    ("4bf92f35-77b3-4da6-a3ce-929d0e0e4736", '"4bf92f35-77b3-4da6-a3ce-929d0e0e4736"'),
-    ("2025-10-10", '"2025-10-10T00:00:00.000Z"'),
-    ("2025-10-1x", '"2025-10-01T00:00:00.000Z"'),
-    ("2025-13-01", '"2026-01-01T00:00:00.000Z"'),
-    ("0000000001", "1"),
-    ("12:34:56.789Z", '"12:34:56.789+0000"'),
-    ("2025-10-09T08:53:20.123Z", "1760000000123"),
-    ("2025-10-09T08:53:20Z", '"2025-10-09T08:53:20Z"'),
-    ("[1,2]", "[1,2]"),
-    ("[1, 2.5]", "[1.0,2.5]"),
-    ("[]", "[]"),
-    ("{}", "[]"),
-    ("[1] x", "[1]"),
-    ("[1,2", '"[1,2"'),
-    ("[1,,2]", '"[1,,2]"'),
-    ("[1,]", "[1]"),
-    ("[a]", '"[a]"'),
-    ('["a", "b"]', '["a","b"]'),
-    ("[1,null]", '"[1,null]"'),
-    ("[null]", "[null]"),
-    ('[1,"a"]', '[1,"a"]'),
-    ("[[1],[2,3]]", "[[1],[2,3]]"),
-    ('{"a":1,"b":2}', '{"a":1,"b":2}'),
-    ('{"a":"x","b":1}', '{"a":"x","b":1}'),
-    ('{"a":1,"b":null}', '"{\\"a\\":1,\\"b\\":null}"'),
-    ('{"a":null}', '{"a":null}'),
-    ("{1:2}", "[[1,2]]"),
-    ("{a:1}", '"{a:1}"'),
-    ('{"a":{"b":[true]}}', '{"a":{"b":[true]}}'),
-    ('{"d":"2025-10-10"}', '{"d":"2025-10-10T00:00:00.000Z"}'),
-    ("[" * 50_000, f'"{"[" * 50_000}"'),
-]  # fmt: skip
+ROW = st.fixed_dictionaries(
+    {
+        "keys": st.none() | st.sampled_from(['"k,"', '""', "5", "null", '{"a":[1]}', '"\\u0000"']),
+        "schema_ids": st.none() | st.integers(0, 3),
+        "key_schema_ids": st.none() | st.integers(0, 3),
+        "timestamp_types": st.sampled_from([-1, 0, 1]),
+        "headers": st.none() | st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=6)), max_size=3),
+    }
+)
 
 
-@pytest.mark.parametrize(("value", "expected"), VALUES, ids=[value[:30] for value, _ in VALUES])
-def test_a_header_value_is_taken_for_what_it_looks_like(value: str, expected: str) -> None:
-    assert header_text(value.encode()) == expected
-
-
-def test_a_batch_of_headers_has_the_same_texts_as_one_by_one() -> None:
-    values = [value.encode() for value, _ in VALUES]
-    texts = header_texts(pa.array([*values, None], pa.binary())).to_pylist()
-    assert [json.loads(text) for text in texts] == [*(json.loads(expected) for _, expected in VALUES), None]
-
-
-PIECES = st.sampled_from([*'0159+-.eEaftnuZTé:,{}[]"\\ \t', "null", "true", "2025-01-02", "12:34:56.789Z", "1e5", "ab"])
-
-
-@settings(max_examples=500, deadline=None)
-@given(st.lists(st.none() | st.lists(PIECES, max_size=8).map("".join) | st.text(max_size=6), min_size=1, max_size=6))
-def test_whatever_the_values_a_batch_agrees_with_one_by_one(values: list[str | None]) -> None:
-    raw = [None if value is None else value.encode() for value in values]
-    texts = header_texts(pa.array(raw, pa.binary())).to_pylist()
-    assert [json.loads(text) for text in texts] == [
-        None if value is None else json.loads(header_text(value)) for value in raw
-    ]
-
-
-def test_header_values_that_are_not_utf8_get_replacement_characters() -> None:
-    assert header_texts(pa.array([b"\xff", b"a"], pa.binary())).to_pylist() == ['"\ufffd"', '"a"']
+@settings(max_examples=200, deadline=None)
+@given(st.lists(ROW, min_size=1, max_size=5), st.tuples(*[st.booleans()] * 4), st.sampled_from(HeaderFormat), st.text())
+def test_whatever_a_record_has_its_metadata_is_json(
+    rows: list[dict[str, Any]], flags: tuple[bool, ...], header_format: HeaderFormat, topic: str
+) -> None:
+    names = ("topic", "offset_and_partition", "create_time", "push_time")
+    fields = MetadataConfig(**dict(zip(names, flags, strict=True)))
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    found = metadata(len(rows), fields=fields, header_format=header_format, topic=topic, **columns)
+    for row, record in zip(found, rows, strict=True):
+        assert ("key" in row) is (record["keys"] is not None)
+        assert row.get("schema_id") == record["schema_ids"]
+        assert ("CreateTime" in row) is (fields.create_time and record["timestamp_types"] == 0)
+        assert set(row.get("headers", {})) == {name for name, _ in record["headers"] or []}
+        assert row.get("topic") == (topic if fields.topic else None)
