@@ -18,10 +18,13 @@ from pydantic import SecretStr
 from snowflake.connector import SnowflakeConnection
 from snowflake.connector import errors as driver
 
+from firn import proxy
+from firn.connector.config import ProxyConfig
 from firn.errors import AuthenticationError, ConfigError, FirnError, PrivilegeError, TerminalError, TransientError
 from firn.keys import private_key_der
 from firn.secrets import SnowflakeSecret
 from firn.settings import Settings
+from firn.snowflake_proxy import connection_options, proxied_connection
 
 # The driver reports every retry and login on its own; what a user needs to know arrives as an error.
 logging.getLogger("snowflake.connector").setLevel(logging.CRITICAL)
@@ -54,11 +57,18 @@ class SnowflakeLogin:
     protocol: Literal["http", "https"]
     private_key: SecretStr
     private_key_passphrase: SecretStr | None = None
+    proxy: ProxyConfig | None = None
 
     @property
     def address(self) -> str:
         """Where this logs in, for messages."""
-        return f"user {self.user} with role {self.role} at {self.protocol}://{self.host}:{self.port}"
+        through = f" through proxy {proxy.address(used)}" if (used := self.used_proxy) else ""
+        return f"user {self.user} with role {self.role} at {self.protocol}://{self.host}:{self.port}{through}"
+
+    @property
+    def used_proxy(self) -> ProxyConfig | None:
+        """The proxy that the account's host is reached through; storage decides for itself, by its own host."""
+        return None if self.proxy is None or proxy.bypasses(self.proxy, self.host) else self.proxy
 
 
 def login_from(settings: Settings, secret: SnowflakeSecret) -> SnowflakeLogin:
@@ -105,10 +115,16 @@ def parse_url(url: str | None, account: str) -> tuple[Literal["http", "https"], 
 
 
 def open_connection(login: SnowflakeLogin, *, query_tag: str = "firn") -> SnowflakeConnection:
-    """A session in UTC with autocommit on and a bounded wait for locks. The caller closes it."""
+    """A session in UTC with autocommit on and a bounded wait for locks. The caller closes it.
+
+    It goes through `login.proxy`; without one the driver follows the environment (HTTPS_PROXY). Raises
+    AuthenticationError, TransientError and others of `translated`, about the proxy where that is the cause.
+    """
+    kind = proxied_connection(login.proxy) if login.proxy else SnowflakeConnection
+    options = connection_options(login.proxy) if login.proxy else {}
     key = private_key_der(login.private_key, login.private_key_passphrase)
-    with translated(login):
-        return snowflake.connector.connect(
+    with _blaming_the_proxy(login), translated(login):
+        return kind(
             account=login.account,
             user=login.user,
             private_key=key,
@@ -130,7 +146,20 @@ def open_connection(login: SnowflakeLogin, *, query_tag: str = "firn") -> Snowfl
                 "LOCK_TIMEOUT": LOCK_TIMEOUT_SECONDS,
                 "CLIENT_TELEMETRY_ENABLED": False,
             },
+            **options,
         )
+
+
+@contextmanager
+def _blaming_the_proxy(login: SnowflakeLogin) -> Iterator[None]:
+    """Ask the proxy when there was no answer: the driver reports a refusing proxy as a time-out of the login."""
+    try:
+        yield
+    except TransientError as error:
+        if login.used_proxy:
+            secure = login.protocol == "https"
+            proxy.probe(login.used_proxy, login.host, login.port, secure=secure, timeout=LOGIN_TIMEOUT_SECONDS)
+        raise
 
 
 @contextmanager
