@@ -1,0 +1,47 @@
+"""Strings and plain bytes, as Connect's StringConverter and ByteArrayConverter read them, a whole column at a time.
+
+Neither knows a malformed record: what is not UTF-8 gets replacement characters, as in Java, and bytes become base64.
+Not for: JSON in a string (`json_plain`).
+"""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+
+import pyarrow as pa
+
+from spark_jobs.sink.decode.records import Decoded
+from spark_jobs.sink.decode.render import escaped, join
+from spark_jobs.sink.decode.rows import no_schema_ids
+
+
+class StringDecoder:
+    """UTF-8 text to a JSON string; an empty value is the empty string."""
+
+    def decode(self, values: pa.BinaryArray) -> Decoded:
+        """Decode one batch (n rows in, n out; null stays null)."""
+        return Decoded(json_strings(utf8_text(values)), no_schema_ids(len(values)), ())
+
+
+class BytesDecoder:
+    """Bytes to a JSON string of base64 (RFC 4648, with padding)."""
+
+    def decode(self, values: pa.BinaryArray) -> Decoded:
+        """Decode one batch (n rows in, n out; null stays null)."""
+        encoded = [None if value is None else b2a_base64(value, newline=False) for value in values.to_pylist()]
+        text = pa.array(encoded, pa.binary()).cast(pa.string())
+        return Decoded(join(['"', text, '"']), no_schema_ids(len(values)), ())
+
+
+def json_strings(text: pa.StringArray) -> pa.StringArray:
+    """Each text as a JSON string; null stays null."""
+    return join(['"', escaped(text), '"'])
+
+
+def utf8_text(values: pa.BinaryArray) -> pa.StringArray:
+    """Bytes as text; what is not UTF-8 gets replacement characters."""
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:
+        texts = [None if value is None else value.decode("utf-8", "replace") for value in values.to_pylist()]
+        return pa.array(texts, pa.string())
