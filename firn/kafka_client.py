@@ -1,0 +1,194 @@
+"""How a sink's clients reach and enter Kafka: one value from which Spark's source (Java) and librdkafka both read.
+
+Everything is kept under Java's property names; `firn.kafka_librdkafka` translates. Not for judging a configuration
+(`firn.kafka_properties`) nor for asking a cluster (`firn.kafka`). Source: the Apache Kafka documentation ("Consumer
+Configs", "Security", "System Properties").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from firn.connector.config import KafkaProperty
+from firn.errors import ConfigError
+from firn.kafka_jaas import render
+from firn.kafka_librdkafka import librdkafka_config
+from firn.kafka_properties import faults, judge, spelled
+from firn.kafka_property_table import FIRST_OFFSET, TOKEN_HANDLER
+from firn.secrets import KafkaSecret
+from firn.settings import Settings
+
+JAAS_VARIABLE = "FIRN_KAFKA_JAAS"
+"""Environment variable of a JVM that holds its JAAS configuration, the user and password of SASL."""
+
+_VARIABLES = {
+    "sasl.jaas.config": JAAS_VARIABLE,
+    "ssl.key.password": "FIRN_KAFKA_KEY_PASSWORD",
+    "ssl.keystore.key": "FIRN_KAFKA_KEYSTORE_KEY",
+    "ssl.keystore.password": "FIRN_KAFKA_KEYSTORE_PASSWORD",
+    "ssl.truststore.password": "FIRN_KAFKA_TRUSTSTORE_PASSWORD",
+}
+_PROVIDER = {
+    "config.providers": "env",
+    "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+}
+_TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105
+
+
+@dataclass(frozen=True)
+class KafkaClient:
+    """What clients of one cluster are told; made by `kafka_client`. Values are masked, also inside exceptions."""
+
+    properties: tuple[KafkaProperty, ...]
+
+    @property
+    def brokers(self) -> str:
+        """The bootstrap servers, for messages."""
+        return self._values["bootstrap.servers"]
+
+    @property
+    def read_committed(self) -> bool:
+        """Whether records of open and aborted transactions are left out."""
+        return self._values.get("isolation.level") == "read_committed"
+
+    def librdkafka(self) -> dict[str, str]:
+        """Configuration of any librdkafka client. Holds credentials. Raises ConfigError for files it cannot use."""
+        return librdkafka_config(self._values)
+
+    def jvm_options(self) -> dict[str, str]:
+        """Configuration of any Java client, without a prefix. No credential.
+
+        Spark prints a source's options in plans, and plans in exceptions and logs. So credentials only appear as
+        references to `jvm_environment`, which Kafka's client resolves itself (KIP-297, `EnvVarConfigProvider`).
+        """
+        values = self._values
+        referred = {name: f"${{env:{variable}}}" for name, variable in _VARIABLES.items() if name in values}
+        return values | referred | (_PROVIDER if referred else {})
+
+    def jvm_environment(self) -> dict[str, str]:
+        """What the environment of a JVM must hold for `jvm_options`. Holds credentials; empty without any."""
+        values = self._values
+        return {variable: values[name] for name, variable in _VARIABLES.items() if name in values}
+
+    def jvm_system_properties(self) -> dict[str, str]:
+        """What a JVM must be started with: the token endpoint, which Kafka's clients want allowed from 3.9.1 on."""
+        url = self._values.get(_TOKEN_URL)
+        return {"org.apache.kafka.sasl.oauthbearer.allowed.urls": url} if url else {}
+
+    @property
+    def _values(self) -> dict[str, str]:
+        return {p.name: p.value.get_secret_value() for p in self.properties}
+
+
+def needs_secret(properties: Iterable[KafkaProperty]) -> bool:
+    """Whether the Kafka secret is wanted: the connector does not name both bootstrap servers and a whole login."""
+    values = _chosen(properties)
+    protocol = values.get("security.protocol")
+    login = "sasl.jaas.config" in values or (protocol is not None and not protocol.startswith("SASL"))
+    return "bootstrap.servers" not in values or not login
+
+
+def kafka_client(
+    settings: Settings, secret: KafkaSecret | None, properties: Iterable[KafkaProperty] = ()
+) -> KafkaClient:
+    """The client of a connector's `properties`, completed from settings and the secret; the connector wins.
+
+    Of several properties with one name the last wins. Raises ConfigError for properties that no client can take, an
+    absent CA file, and an absent secret where `needs_secret` says so.
+    """
+    chosen = _chosen(properties)
+    values = _base(settings, chosen) | chosen
+    protocol = values["security.protocol"]
+    if "bootstrap.servers" not in values:
+        values["bootstrap.servers"] = _present(secret, "bootstrap servers").bootstrap_servers
+    if protocol.startswith("SASL") and "sasl.jaas.config" not in values:
+        values["sasl.jaas.config"] = _login(values["sasl.mechanism"], _present(secret, "a login"))
+    if values.get("sasl.mechanism") == "OAUTHBEARER":
+        values.setdefault("sasl.login.callback.handler.class", TOKEN_HANDLER)
+    for store, inline in (
+        ("ssl.truststore.type", "ssl.truststore.certificates"),
+        ("ssl.keystore.type", "ssl.keystore.key"),
+    ):
+        if inline in values:
+            values.setdefault(store, "PEM")
+    unused = [p for p, wanted in (("sasl.", "SASL"), ("ssl.", "SSL")) if wanted not in _layers(protocol)]
+    kept = {name: value for name, value in values.items() if not name.startswith(tuple(unused))}
+    client = tuple(KafkaProperty(name, SecretStr(value)) for name, value in sorted(kept.items()))
+    _refuse_faulty(client)
+    return KafkaClient(client)
+
+
+def _layers(protocol: str) -> list[str]:
+    return protocol.split("_")
+
+
+def _chosen(properties: Iterable[KafkaProperty]) -> dict[str, str]:
+    """The connector's honoured properties that reach a client. Raises ConfigError for refused ones and their values."""
+    given = list(properties)
+    _refuse_faulty(given)
+    honoured = [p for p in given if judge(p.name).kind == "honoured" and p.name != FIRST_OFFSET]
+    return {p.name: spelled(p.name, p.value.get_secret_value()) or "" for p in honoured}
+
+
+def _base(settings: Settings, chosen: dict[str, str]) -> dict[str, str]:
+    """What the settings say where the connector does not."""
+    base = {
+        "client.id": "firn",
+        "security.protocol": settings.kafka_security_protocol,
+        "sasl.mechanism": settings.kafka_sasl_mechanism,
+    }
+    own_trust = any(name.startswith("ssl.truststore.") for name in chosen)
+    if settings.kafka_ssl_ca_location and not own_trust:
+        protocol = chosen.get("security.protocol", settings.kafka_security_protocol)
+        if "SSL" in _layers(protocol):
+            base |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": _ca_file(settings.kafka_ssl_ca_location)}
+    return base
+
+
+def _ca_file(path: Path) -> str:
+    if not path.is_file():
+        raise ConfigError(
+            "The CA file for Kafka does not exist.",
+            where=str(path),
+            next_step="Correct FIRN_KAFKA_SSL_CA_LOCATION, or unset it to use the system's certificates.",
+        )
+    return str(path)
+
+
+def _present(secret: KafkaSecret | None, what: str) -> KafkaSecret:
+    if secret is None:
+        raise ConfigError(
+            f"The connector names no {what.removeprefix('a ')} for Kafka.",
+            where="kafka.bootstrap.servers and kafka.sasl.jaas.config",
+            next_step="Name both, or store the Kafka secret (FIRN_KAFKA_SECRET_ID).",
+        )
+    return secret
+
+
+def _login(mechanism: str, secret: KafkaSecret) -> str:
+    if mechanism == "OAUTHBEARER":
+        raise ConfigError(
+            "The connector asks for OAUTHBEARER without a login.",
+            where="kafka.sasl.jaas.config",
+            next_step="Name OAuthBearerLoginModule with clientId and clientSecret there, and "
+            "kafka.sasl.oauthbearer.token.endpoint.url.",
+        )
+    login = {"username": secret.api_key.get_secret_value(), "password": secret.api_secret.get_secret_value()}
+    return render(mechanism, login)
+
+
+def _refuse_faulty(properties: Iterable[KafkaProperty]) -> None:
+    given = list(properties)
+    judged = [(p.name, judge(p.name)) for p in given]
+    found = [f"{name}: {j.reason}" for name, j in judged if j.kind == "refused"]
+    found += [f"{fault.name}: {fault.what}" for fault in faults(given)]
+    if found:
+        raise ConfigError(
+            f"Kafka's clients cannot be made of these properties. {' '.join(found)}",
+            where="kafka.* and consumer.override.* of the connector",
+            next_step="Correct them; `firn sink validate` lists all faults of a configuration.",
+        )

@@ -1,0 +1,144 @@
+"""Which of Kafka's client properties a connector may set, and what is wrong with their values.
+
+For `kafka.*` and `consumer.override.*`, under Java's names. Not for what a client is told then (`firn.kafka_client`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import SecretStr
+
+from firn.connector.config import KafkaProperty
+from firn.kafka_jaas import JaasError, login_of, render
+from firn.kafka_property_table import CONSUMER_ONLY, MECHANISMS, PRODUCER_ONLY, PROPERTIES, Kind
+
+Role = Literal["consumer", "producer", "admin"]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What becomes of one property. `secret` values are masked everywhere; `nearest` is the known name meant, or ""."""
+
+    kind: Kind
+    reason: str = ""
+    secret: bool = False
+    nearest: str = ""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A value that no client can take. Holds no secret value."""
+
+    name: str
+    what: str
+    allowed: tuple[str, ...] = ()
+
+
+_IDLE: dict[Role, tuple[frozenset[str], str]] = {
+    "producer": (PRODUCER_ONLY, "A sink has no producer yet; dead letters will use the login of kafka.*."),
+    "admin": (frozenset({"bootstrap.controllers"}), "The admin client takes kafka.* and consumer.override.*."),
+}
+
+# What people who know librdkafka write, and the Java name that says the same.
+_ELSEWHERE = {
+    "metadata.broker.list": "bootstrap.servers",
+    "sasl.mechanisms": "sasl.mechanism",
+    "sasl.username": "sasl.jaas.config",
+    "sasl.password": "sasl.jaas.config",
+    "ssl.ca.location": "ssl.truststore.location",
+    "ssl.ca.pem": "ssl.truststore.certificates",
+    "ssl.key.location": "ssl.keystore.location",
+    "ssl.key.pem": "ssl.keystore.key",
+    "ssl.certificate.location": "ssl.keystore.location",
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
+    "enable.ssl.certificate.verification": "ssl.endpoint.identification.algorithm",
+    "socket.timeout.ms": "request.timeout.ms",
+    "fetch.wait.max.ms": "fetch.max.wait.ms",
+    "fetch.message.max.bytes": "max.partition.fetch.bytes",
+}
+
+
+def judge(name: str, role: Role = "consumer") -> Judgement:
+    """What becomes of the property `name` of `kafka.*` and `consumer.override.*`, or of another client's overrides."""
+    if role != "consumer":
+        return _judge_idle(name, role)
+    row = PROPERTIES.get(name)
+    return Judgement(row.kind, row.reason, row.secret) if row else _unknown(name, PROPERTIES)
+
+
+def faults(properties: Iterable[KafkaProperty]) -> list[Fault]:
+    """Values of honoured properties that no client can take, each alone and login against mechanism."""
+    values = {p.name: p.value.get_secret_value() for p in properties if judge(p.name).kind == "honoured"}
+    found = [fault for name, value in values.items() if (fault := _value_fault(name, value))]
+    return found + _login_faults(values.get("sasl.mechanism"), values.get("sasl.jaas.config"))
+
+
+def managed_properties(
+    endpoint: str | None, api_key: SecretStr | None, api_secret: SecretStr | None
+) -> tuple[KafkaProperty, ...]:
+    """Confluent Cloud's `kafka.endpoint`, `kafka.api.key` and `kafka.api.secret` as properties: SASL_SSL with PLAIN."""
+    values = {"bootstrap.servers": re.sub(r"\w+://", "", endpoint)} if endpoint else {}
+    if api_key and api_secret:
+        login = {"username": api_key.get_secret_value(), "password": api_secret.get_secret_value()}
+        values |= {"sasl.mechanism": "PLAIN", "sasl.jaas.config": render("PLAIN", login)}
+    if values:
+        values["security.protocol"] = "SASL_SSL"
+    return tuple(KafkaProperty(name, SecretStr(value)) for name, value in values.items())
+
+
+def _judge_idle(name: str, role: Role) -> Judgement:
+    own, reason = _IDLE[role]
+    if name in CONSUMER_ONLY and name not in own:
+        return Judgement("refused", f"It belongs to consumers: consumer.override.{name}.")
+    row = PROPERTIES.get(name)
+    if row is None and name not in own:
+        return _unknown(name, own | PROPERTIES.keys() - CONSUMER_ONLY)
+    return Judgement("warned", reason, secret=row is not None and row.secret)
+
+
+def _unknown(name: str, known: Iterable[str]) -> Judgement:
+    """A value under a misspelt name may be a password: it counts as secret."""
+    if name in _ELSEWHERE:
+        return Judgement("refused", "It is librdkafka's name; Java's is wanted.", True, _ELSEWHERE[name])
+    near = difflib.get_close_matches(name.lower(), list(known), n=1)
+    return Judgement("refused", "Kafka's clients know no such property.", True, near[0] if near else "")
+
+
+def spelled(name: str, value: str) -> str | None:
+    """The value as both clients spell it: trimmed, allowed values in their own case. None where it is not allowed."""
+    allowed, text = PROPERTIES[name].allowed, value.strip()
+    if not allowed:
+        return text
+    return next((choice for choice in allowed if choice.lower() == text.lower()), None)
+
+
+def _value_fault(name: str, value: str) -> Fault | None:
+    row, text = PROPERTIES[name], spelled(name, value)
+    if text is None:
+        return Fault(name, "It is none of the allowed values.", row.allowed)
+    if row.form == "integer" and not re.fullmatch(r"[+-]?\d+", text):
+        return Fault(name, "It is not an integer.")
+    if row.form == "number" and not re.fullmatch(r"[+-]?\d*\.?\d+", text):
+        return Fault(name, "It is not a number.")
+    if name in ("bootstrap.servers", "client.id") and not text:
+        return Fault(name, "It is empty.")
+    return None
+
+
+def _login_faults(mechanism: str | None, jaas: str | None) -> list[Fault]:
+    if jaas is None:
+        return []
+    try:
+        login = login_of(jaas)
+    except JaasError as error:
+        return [Fault("sasl.jaas.config", str(error))]
+    if mechanism in MECHANISMS and mechanism not in login.mechanisms:
+        return [
+            Fault("sasl.mechanism", f"sasl.jaas.config names the login module of {' and '.join(login.mechanisms)}.")
+        ]
+    return []
