@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, Message, TopicPartition
 from snowflake.connector import SnowflakeConnection
 
-from firn.registry import registry_client, schema_by_id
+from firn.registry import login_from_secret, registered_schema, registry_client
 from firn.snowflake import connect, execute, query
 from spark_jobs.sink.context import SinkContext
 
@@ -32,7 +32,7 @@ class PlainLoop:
 
     def __init__(self, context: SinkContext, client: dict[str, str], table: str) -> None:
         self._context, self._client, self._table = context, client, table
-        self._registry = registry_client(context.settings, context.registry)
+        self._registry = registry_client(login_from_secret(context.registry))
         self._schemas: dict[int, Any] = {}
 
     def run(self, ends: dict[tuple[str, int], int]) -> int:
@@ -65,7 +65,7 @@ class PlainLoop:
         schema_id = int.from_bytes(value[1:5], "big")
         schema = self._schemas.get(schema_id)
         if schema is None:
-            text = schema_by_id(self._registry, schema_id)
+            text = registered_schema(self._registry, schema_id).text
             schema = self._schemas[schema_id] = fastavro.parse_schema(json.loads(text))
         record = fastavro.schemaless_reader(io.BytesIO(value[5:]), schema, None)
         content.append(orjson.dumps(record))

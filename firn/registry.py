@@ -1,4 +1,4 @@
-"""The schema registry: a client with bounded time-outs, schemas by id, and errors a person can act on.
+"""The schema registry: schemas by id, and subjects. Logging in is `firn.registry_login`'s.
 
 Not for decoding: what a schema means for a record is the decoder's subject. Speaks the Confluent Schema Registry API
 (https://docs.confluent.io/platform/current/schema-registry/develop/api.html), which Apicurio offers too.
@@ -7,81 +7,67 @@ Not for decoding: what a schema means for a record is the decoder's subject. Spe
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
-from confluent_kafka.schema_registry.common._httpx_compat import httpx  # the flavour this client raises errors from
-from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from firn.avro_inline import inline_references
-from firn.errors import AuthenticationError, ConfigError, FirnError, TerminalError, TransientError
-from firn.secrets import RegistrySecret
-from firn.settings import Settings
+from firn.registry_faults import IncompatibleSchemaError, UnknownSchemaError, registry_errors
+from firn.registry_login import RegistryLogin, login_from_config, login_from_secret, registry_client
 
-REQUEST_SECONDS = 5.0
-"""Time-out of one request; the client tries twice, so a dead registry is noticed after about ten seconds."""
+__all__ = [
+    "IncompatibleSchemaError",
+    "RegisteredSchema",
+    "RegistryLogin",
+    "SchemaKind",
+    "UnknownSchemaError",
+    "find_id",
+    "is_compatible",
+    "login_from_config",
+    "login_from_secret",
+    "register",
+    "registered_schema",
+    "registry_client",
+    "set_compatibility",
+    "subject_compatibility",
+]
 
-_ASK_AGAIN = {408, 425, 429}
-
-
-class UnknownSchemaError(TerminalError):
-    """The registry holds no schema with this id (error code 40403)."""
-
-
-class ForeignSchemaError(TerminalError):
-    """The id belongs to a schema of another kind (JSON Schema, Protobuf)."""
-
-
-class IncompatibleSchemaError(TerminalError):
-    """The registry refuses a schema that breaks the subject's compatibility (HTTP 409)."""
-
-
-def registry_client(settings: Settings, secret: RegistrySecret) -> SchemaRegistryClient:
-    """A client with basic auth. It connects on its first request; a malformed url raises ConfigError here."""
-    try:
-        return SchemaRegistryClient(
-            {
-                "url": secret.url,
-                "basic.auth.user.info": f"{secret.api_key.get_secret_value()}:{secret.api_secret.get_secret_value()}",
-                "timeout": REQUEST_SECONDS,
-                "max.retries": 1,
-                "retries.wait.ms": 200,
-                "retries.max.wait.ms": 500,
-            }
-        )
-    except ValueError:
-        raise ConfigError(
-            "The address of the schema registry is malformed.",
-            where=f"url in secret {settings.registry_secret_id}",
-            next_step="Store http(s)://host[:port][/path], without a user or password in it.",
-        ) from None
+SchemaKind: TypeAlias = Literal["AVRO", "JSON", "PROTOBUF"]
 
 
-def schema_by_id(client: SchemaRegistryClient, schema_id: int) -> str:
-    """The Avro schema with this id as JSON text that stands alone: types it refers to are written into it.
+@dataclass(frozen=True)
+class RegisteredSchema:
+    """A schema as the registry holds it, with the schemas it refers to under the names it has for them.
 
-    Raises UnknownSchemaError, ForeignSchemaError, AuthenticationError or TransientError. Successful
-    answers are cached in the client.
+    references: Protobuf import paths, or the names that `$ref` uses in JSON Schema; none for Avro, whose text holds
+        what it refers to.
+    """
+
+    kind: str
+    text: str
+    references: tuple[tuple[str, RegisteredSchema], ...] = ()
+
+
+def registered_schema(client: SchemaRegistryClient, schema_id: int) -> RegisteredSchema:
+    """The schema with this id and all that it refers to, directly or not.
+
+    Raises UnknownSchemaError, AuthenticationError or TransientError. Successful answers are cached in the client.
     """
     with registry_errors(client, f"schema id {schema_id}"):
-        schema = client.get_schema(schema_id)
-        if schema.schema_type not in (None, "AVRO"):
-            raise ForeignSchemaError(
-                f"Schema id {schema_id} is a {schema.schema_type} schema, not Avro.",
-                where=f"schema registry {address(client)}",
-                next_step="Produce this topic as Avro, or name the converter that fits it.",
-            )
-        return standalone(client, schema)
+        return _resolved(client, client.get_schema(schema_id))
 
 
-def standalone(client: SchemaRegistryClient, schema: Schema) -> str:
-    """The text of `schema` with its references written in. Must run inside `registry_errors`."""
-    text = schema.schema_str or ""
-    if not schema.references:
-        return text
-    referred = [json.loads(standalone(client, _referred(client, reference))) for reference in schema.references]
-    return json.dumps(inline_references(json.loads(text), referred))
+def _resolved(client: SchemaRegistryClient, schema: Schema) -> RegisteredSchema:
+    """`schema` with its references. Must run inside `registry_errors`."""
+    kind, text = schema.schema_type or "AVRO", schema.schema_str or ""
+    references = tuple(
+        (each.name or "", _resolved(client, _referred(client, each))) for each in schema.references or []
+    )
+    if kind == "AVRO" and references:
+        text = json.dumps(inline_references(json.loads(text), [json.loads(other.text) for _, other in references]))
+        return RegisteredSchema(kind, text)
+    return RegisteredSchema(kind, text, references)
 
 
 def _referred(client: SchemaRegistryClient, reference: SchemaReference) -> Schema:
@@ -128,64 +114,3 @@ def set_compatibility(client: SchemaRegistryClient, subject: str, mode: str) -> 
     """Set the compatibility mode of `subject`, which need not hold a schema yet."""
     with registry_errors(client, f"subject {subject}"):
         client.set_compatibility(subject, mode)
-
-
-def address(client: SchemaRegistryClient) -> str:
-    """The registry's url, for messages."""
-    return str(client._conf["url"])
-
-
-@contextmanager
-def registry_errors(client: SchemaRegistryClient, subject: str) -> Iterator[None]:
-    """Turn the client's errors into those of `firn.errors`; `subject` says what was asked for."""
-    try:
-        yield
-    except SchemaRegistryError as error:
-        raise explained(error, address(client), subject) from error
-    except json.JSONDecodeError as error:
-        raise ConfigError(
-            "What answers at this address is not a schema registry: it does not speak JSON.",
-            where=f"{subject}, schema registry {address(client)}",
-            next_step="Correct url in the registry secret.",
-        ) from error
-    except httpx.TransportError as error:
-        raise TransientError(
-            f"The schema registry does not answer ({type(error).__name__}: {error}).",
-            where=f"{subject}, schema registry {address(client)}",
-            next_step="Check url in the registry secret and the network; for the local stack see `firn status`.",
-        ) from error
-
-
-def explained(error: SchemaRegistryError, url: str, subject: str) -> FirnError:
-    """The registry's answer as an error of its kind, decided by HTTP status alone."""
-    status, where = error.http_status_code, f"{subject}, schema registry {url}"
-    reason = f"{error.error_message} (HTTP {status}, code {error.error_code})"
-    if status in (401, 403):
-        return AuthenticationError(
-            f"Schema Registry authentication failed: {reason}.",
-            where=where,
-            next_step="Correct api_key and api_secret in the registry secret, or make a new key.",
-        )
-    if status == 404 and str(error.error_code).startswith("404"):
-        return UnknownSchemaError(
-            f"The schema registry does not know {subject}: {reason}.",
-            where=where,
-            next_step="Check that producer and secret name the same registry, and that the schema was not deleted.",
-        )
-    if status == 404:
-        return ConfigError(
-            f"There is no schema registry at this address: {reason}.",
-            where=where,
-            next_step="Correct url in the registry secret; its path must be that of the Confluent API.",
-        )
-    if status == 409:
-        return IncompatibleSchemaError(
-            f"The schema is not compatible with those before it: {reason}.",
-            where=where,
-            next_step="Correct the schema (give new fields a default), or change the subject's compatibility mode.",
-        )
-    if status >= 500 or status in _ASK_AGAIN:
-        return TransientError(f"The schema registry failed: {reason}.", where=where, next_step="Try again later.")
-    return ConfigError(
-        f"The schema registry refuses this: {reason}.", where=where, next_step="Correct the schema or the subject."
-    )

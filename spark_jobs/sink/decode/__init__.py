@@ -7,7 +7,7 @@ Not for: keys, headers and RECORD_METADATA (`spark_jobs.sink.metadata`), reading
 Two decoders give the same JSON (docs/decisions/0002-two-decoders.md): `reference` defines the result, `vector` is fast.
 """
 
-from spark_jobs.sink.decode.decoder import AvroValueDecoder
-from spark_jobs.sink.decode.records import BadRecord, Decoded
+from spark_jobs.sink.decode.avro import avro_decoder
+from spark_jobs.sink.decode.records import BadRecord, Decoded, Decoder
 
-__all__ = ["AvroValueDecoder", "BadRecord", "Decoded"]
+__all__ = ["BadRecord", "Decoded", "Decoder", "avro_decoder"]

@@ -1,18 +1,18 @@
-"""Decodes a batch of Kafka values: groups by schema id, lets the fast decoder run and the reference judge.
+"""Decodes a batch of values in Confluent's framing, whatever schema ids they carry: one compiled decoder per id.
 
-Not for: what a tombstone or a bad record then becomes (the sink's configuration decides).
+Not for: what the body of one kind of schema means (`avro`, `json_schema`, `protobuf`), nor what a null or a bad record
+then becomes (the sink's configuration decides).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from firn.registry import ForeignSchemaError, UnknownSchemaError
+from firn.registry import RegisteredSchema, SchemaKind, UnknownSchemaError
 from spark_jobs.sink.decode.frames import FRAME_BYTES, Frames
 from spark_jobs.sink.decode.records import (
     INVALID_SCHEMA,
@@ -21,36 +21,32 @@ from spark_jobs.sink.decode.records import (
     WRONG_MAGIC,
     BadRecord,
     Decoded,
-    MalformedError,
+    Decoder,
+    InvalidSchemaError,
 )
-from spark_jobs.sink.decode.reference import ReferenceDecoder
-from spark_jobs.sink.decode.scalars import CLASSIC_ZONE
-from spark_jobs.sink.decode.schema import InvalidSchemaError, parse_schema
-from spark_jobs.sink.decode.vector import VectorDecoder
-
-TOMBSTONE = "{}"
 
 
-@dataclass(frozen=True)
-class _Compiled:
-    reference: ReferenceDecoder
-    vector: VectorDecoder | None
+class FramedDecoder:
+    """Decodes framed keys or values of one kind of schema. Not thread-safe; one per Spark worker.
 
-
-class AvroValueDecoder:
-    """Decodes the values of a topic, whatever schema ids they carry. Not thread-safe; one per Spark worker.
-
-    schema_of: gives the writer schema (JSON, references resolved) of an id. UnknownSchemaError and ForeignSchemaError
-        make the records of that id bad; anything else, such as TransientError, passes and no record is judged.
-    time_zone: what a time of day ends with (`scalars.CLASSIC_ZONE` or `STREAMING_ZONE`).
+    kind: the kind of schema that the converter reads; an id of another kind makes its records bad.
+    schema_of: gives the writer schema of an id. UnknownSchemaError makes the records of that id bad; anything else,
+        such as TransientError, passes and no record is judged.
+    compile_schema: makes the decoder of one schema, which is given framed values of that schema only, none of them
+        null. Raises InvalidSchemaError.
     """
 
-    def __init__(self, schema_of: Callable[[int], str], *, time_zone: str = CLASSIC_ZONE) -> None:
-        self._schema_of, self._time_zone = schema_of, time_zone
-        self._compiled: dict[int, _Compiled] = {}
+    def __init__(
+        self,
+        kind: SchemaKind,
+        schema_of: Callable[[int], RegisteredSchema],
+        compile_schema: Callable[[RegisteredSchema], Decoder],
+    ) -> None:
+        self._kind, self._schema_of, self._compile_schema = kind, schema_of, compile_schema
+        self._compiled: dict[int, Decoder | InvalidSchemaError] = {}
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
-        """Decode the values of one batch (n rows, null = tombstone, ids may mix)."""
+        """Decode one batch (n rows, null = tombstone, ids may mix)."""
         frames = Frames.of(values)
         bad: list[BadRecord] = _unframed(frames)
         rows = np.flatnonzero(frames.framed)
@@ -70,23 +66,32 @@ class AvroValueDecoder:
         except UnknownSchemaError as error:
             detail = f"the registry does not know schema id {schema_id}: {error.what}"
             return _all_bad(rows, UNKNOWN_SCHEMA_ID, detail, bad)
-        except ForeignSchemaError as error:
-            return _all_bad(rows, INVALID_SCHEMA, error.what, bad)
         except InvalidSchemaError as error:
-            return _all_bad(rows, INVALID_SCHEMA, f"schema id {schema_id} is not an Avro schema: {error}", bad)
+            return _all_bad(rows, INVALID_SCHEMA, str(error), bad)
         values = frames.values if len(rows) == len(frames.values) else frames.values.take(pa.array(rows))
-        texts = compiled.vector.decode(values) if compiled.vector else pa.nulls(len(rows), pa.string())
-        if texts.null_count:
-            texts = _by_reference(compiled.reference, values, texts, rows, bad)
-        return rows, texts
+        decoded = compiled.decode(values)
+        bad.extend(replace(each, row=int(rows[each.row])) for each in decoded.bad)
+        return rows, decoded.content
 
-    def _compile(self, schema_id: int) -> _Compiled:
+    def _compile(self, schema_id: int) -> Decoder:
         found = self._compiled.get(schema_id)
         if found is None:
-            node = parse_schema(self._schema_of(schema_id))
-            found = _Compiled(ReferenceDecoder(node, self._time_zone), VectorDecoder.of(node, self._time_zone))
-            self._compiled[schema_id] = found
+            schema = self._schema_of(schema_id)
+            found = self._compiled[schema_id] = self._compile_new(schema_id, schema)
+        if isinstance(found, InvalidSchemaError):
+            raise found
         return found
+
+    def _compile_new(self, schema_id: int, schema: RegisteredSchema) -> Decoder | InvalidSchemaError:
+        """The decoder of a schema, or why there is none: an id never changes its schema, so that is final too."""
+        if schema.kind != self._kind:
+            return InvalidSchemaError(
+                f"schema id {schema_id} is a {schema.kind} schema, the converter reads {self._kind}"
+            )
+        try:
+            return self._compile_schema(schema)
+        except InvalidSchemaError as error:
+            return InvalidSchemaError(f"the {self._kind} schema of id {schema_id} cannot be used: {error}")
 
 
 def _ids(frames: Frames) -> np.ndarray:
@@ -110,26 +115,11 @@ def _all_bad(rows: np.ndarray, reason: str, detail: str, bad: list[BadRecord]) -
     return rows, pa.nulls(len(rows), pa.string())
 
 
-def _by_reference(
-    reference: ReferenceDecoder, values: pa.BinaryArray, texts: pa.StringArray, rows: np.ndarray, bad: list[BadRecord]
-) -> pa.StringArray:
-    """Fill what is null in `texts` from the reference decoder; what it refuses stays null and is reported."""
-    open_rows = np.flatnonzero(texts.is_null().to_numpy(zero_copy_only=False))
-    found: list[str | None] = []
-    for at, value in zip(open_rows, values.take(pa.array(open_rows)).to_pylist(), strict=True):
-        try:
-            found.append(reference.decode(value, FRAME_BYTES))
-        except MalformedError as error:
-            found.append(None)
-            bad.append(BadRecord(int(rows[at]), error.reason, error.detail))
-    return pc.replace_with_mask(texts, texts.is_null(), pa.array(found, pa.string()))
-
-
 def _in_order(pieces: list[tuple[np.ndarray, pa.StringArray]], frames: Frames) -> pa.StringArray:
-    """The texts of all rows, back in the order of the batch; tombstones among them."""
+    """The texts of all rows, back in the order of the batch, null where there is none."""
     if len(pieces) == 1 and len(pieces[0][0]) == len(frames.values):
         return pieces[0][1]
     absent = np.flatnonzero(~frames.framed)
-    others = pc.if_else(pa.array(frames.tombstones[absent]), TOMBSTONE, pa.scalar(None, pa.string()))
     order = np.concatenate([rows for rows, _ in pieces] + [absent])
-    return pa.concat_arrays([texts for _, texts in pieces] + [others]).take(pa.array(np.argsort(order)))
+    texts = [texts for _, texts in pieces] + [pa.nulls(len(absent), pa.string())]
+    return pa.concat_arrays(texts).take(pa.array(np.argsort(order)))

@@ -17,6 +17,7 @@ MALFORMED_AVRO = "malformed_avro"
 TRAILING_BYTES = "trailing_bytes"
 INVALID_UTF8 = "invalid_utf8"
 INVALID_JSON = "invalid_json"
+MALFORMED_CONTAINER = "malformed_container"
 MALFORMED_PROTOBUF = "malformed_protobuf"
 SCHEMA_MISMATCH = "schema_mismatch"  # well-formed, and not what its schema says
 WRONG_SIZE = "wrong_size"  # a number converter met another number of bytes
@@ -28,6 +29,10 @@ class MalformedError(Exception):
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason, detail)
         self.reason, self.detail = reason, detail
+
+
+class InvalidSchemaError(ValueError):
+    """A schema that no value can be decoded with; the message says what is wrong, and where."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,16 @@ from spark_jobs.sink.decode.schema import (
     is_null,
     min_size,
 )
-from spark_jobs.sink.decode.wire import Limits, Reader, malformed, read_blocks, read_long, read_span
+from spark_jobs.sink.decode.wire import (
+    BoundedParts,
+    Limits,
+    NewParts,
+    Reader,
+    malformed,
+    read_blocks,
+    read_long,
+    read_span,
+)
 
 MAX_DEPTH = 150
 
@@ -33,14 +42,24 @@ MAX_DEPTH = 150
 class ReferenceDecoder:
     """Decodes bodies of one schema. Not thread-safe: the limits count within one value."""
 
-    def __init__(self, node: Node, time_zone: str) -> None:
-        self._read = _Compiler(time_zone, limits := Limits()).reader(node)
-        self._limits = limits
+    def __init__(self, node: Node, time_zone: str, *, max_text: int | None = None) -> None:
+        """max_text: characters of JSON in one value, for a schema that nobody but the data's writer answers for."""
+        limits = Limits()
+        parts: NewParts = list if max_text is None else lambda: BoundedParts(limits, max_text)
+        self._read = _Compiler(time_zone, limits, parts).reader(node)
+        self._limits, self._parts = limits, parts
 
-    def decode(self, data: bytes, start: int) -> str:
-        """The JSON text of the body of `data` from `start` to its end. Raises MalformedError."""
-        self._limits.depth = self._limits.empty_items = 0
-        parts: list[str] = []
+    def decode(self, data: bytes, start: int) -> str | None:
+        """The JSON text of the body of `data` from `start` to its end; None for a null. Raises MalformedError."""
+        text, end = self.decode_next(data, start)
+        if end != len(data):
+            raise MalformedError(TRAILING_BYTES, f"{len(data) - end} bytes follow the value")
+        return text
+
+    def decode_next(self, data: bytes, start: int) -> tuple[str | None, int]:
+        """The JSON text of the value at `start`, others may follow it, and where it ends. Raises MalformedError."""
+        self._limits.depth = self._limits.empty_items = self._limits.text = 0
+        parts = self._parts()
         try:
             end = self._read(data, start, parts)
         except (IndexError, struct.error):
@@ -49,18 +68,15 @@ class ReferenceDecoder:
             raise MalformedError(INVALID_UTF8, f"a string is not UTF-8: {error.reason}") from None
         except RecursionError:
             raise MalformedError(MALFORMED_AVRO, "nested too deeply") from None
-        if end != len(data):
-            raise MalformedError(TRAILING_BYTES, f"{len(data) - end} bytes follow the value")
         text = "".join(parts)
-        # The official connector treats a null at the top as a tombstone.
-        return "{}" if text == "null" else text
+        return None if text == "null" else text, end
 
 
 class _Compiler:
     """Builds one closure per node; a record that leads back to itself is one closure that calls itself."""
 
-    def __init__(self, time_zone: str, limits: Limits) -> None:
-        self._zone, self._limits = time_zone, limits
+    def __init__(self, time_zone: str, limits: Limits, parts: NewParts) -> None:
+        self._zone, self._limits, self._parts = time_zone, limits, parts
         self._records: dict[Record, list[Reader]] = {}
 
     def reader(self, node: Node) -> Reader:
@@ -99,14 +115,14 @@ class _Compiler:
         return read
 
     def _map(self, node: Map) -> Reader:
-        value, limits = self.reader(node.values), self._limits
+        value, limits, new_parts = self.reader(node.values), self._limits, self._parts
 
         def read(data: bytes, pos: int, out: list[str]) -> int:
             entries: dict[str, str] = {}
 
             def read_entry(at: int) -> int:
                 at, end = read_span(data, at)
-                key, parts = data[at:end].decode(), list[str]()
+                key, parts = data[at:end].decode(), new_parts()
                 at = value(data, end, parts)
                 entries[key] = "".join(parts)
                 return at

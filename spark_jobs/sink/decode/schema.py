@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from spark_jobs.sink.decode.records import InvalidSchemaError
+
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 MAX_SCALE = 10_000
 
@@ -24,10 +26,6 @@ _LOGICAL = {
     ("bytes", "decimal"): "decimal",
     ("fixed", "decimal"): "decimal",
 }
-
-
-class InvalidSchemaError(ValueError):
-    """The text is not an Avro schema; the message says what is wrong and where."""
 
 
 @dataclass(eq=False)
@@ -93,7 +91,9 @@ def parse_schema(text: str) -> Node:
     """The graph of the Avro schema in `text` (JSON, references resolved). Raises InvalidSchemaError."""
     try:
         return _Parser().node(json.loads(text), "")
-    except json.JSONDecodeError as error:
+    except InvalidSchemaError:
+        raise
+    except ValueError as error:  # a number of too many digits is one too
         raise InvalidSchemaError(f"not JSON: {error}") from error
     except RecursionError as error:
         raise InvalidSchemaError("nested too deeply") from error
@@ -104,15 +104,19 @@ def is_null(node: Node) -> bool:
     return isinstance(node, Scalar) and node.kind == "null"
 
 
-def min_size(node: Node, above: tuple[Node, ...] = ()) -> int:
+def min_size(node: Node) -> int:
     """The least number of bytes that a value of `node` takes: 0 or at least 1."""
+    return 0 if _takes_none(node, {}) else 1
+
+
+def _takes_none(node: Node, seen: dict[Record, bool]) -> bool:
+    """Each record is looked at once: used twice at every level, it would be met 2**levels times."""
     if isinstance(node, Record):
-        if node in above:
-            return 0
-        return sum(min_size(child, (*above, node)) for _, child in node.fields)
-    if isinstance(node, Fixed):
-        return node.size
-    return 0 if is_null(node) else 1
+        if node not in seen:
+            seen[node] = True
+            seen[node] = all(_takes_none(child, seen) for _, child in node.fields)
+        return seen[node]
+    return is_null(node) or (isinstance(node, Fixed) and node.size == 0)
 
 
 def branch_names(branches: Iterable[Node]) -> list[str]:
@@ -171,19 +175,19 @@ class _Parser:
         return found
 
     def _define(self, kind: str, raw: dict[str, Any], namespace: str) -> Node:
-        fullname = _full(str(_get(raw, "name")), raw.get("namespace", namespace) or "")
+        fullname = _full(_name(_get(raw, "name")), _name(raw.get("namespace", namespace) or ""))
         if fullname in self._named:
             raise InvalidSchemaError(f"the type {fullname!r} is defined twice")
         if kind == "enum":
-            self._named[fullname] = Enum(fullname, tuple(map(str, _get(raw, "symbols"))))
+            self._named[fullname] = Enum(fullname, tuple(map(_name, _list(raw, "symbols"))))
         elif kind == "fixed":
             self._named[fullname] = Fixed(fullname, _size(raw), *_logical_of("fixed", raw))
         else:
             # Known before its fields are read, so that a field may lead back to it.
             self._named[fullname] = record = Record(fullname)
             inner = fullname.rpartition(".")[0]
-            for each in _get(raw, "fields"):
-                record.fields.append((str(_get(each, "name")), self.node(_get(each, "type"), inner)))
+            for each in _list(raw, "fields"):
+                record.fields.append((_name(_get(each, "name")), self.node(_get(each, "type"), inner)))
         return self._named[fullname]
 
 
@@ -195,6 +199,20 @@ def _get(raw: Any, key: str) -> Any:
     if not isinstance(raw, dict) or key not in raw:
         raise InvalidSchemaError(f"{key!r} is missing in {str(raw)[:80]}")
     return raw[key]
+
+
+def _list(raw: dict[str, Any], key: str) -> list[Any]:
+    found = _get(raw, key)
+    if not isinstance(found, list):
+        raise InvalidSchemaError(f"{key!r} is a list, not {str(found)[:80]}")
+    return found
+
+
+def _name(raw: Any) -> str:
+    """A name or symbol; half a surrogate pair, which JSON can say, is no text."""
+    if not isinstance(raw, str) or not raw.isascii() and raw.encode("utf-8", "ignore").decode() != raw:
+        raise InvalidSchemaError(f"a name is a text, not {str(raw)[:80]!r}")
+    return raw
 
 
 def _size(raw: dict[str, Any]) -> int:

@@ -69,8 +69,8 @@ class VectorDecoder:
         batch = pyruhvro.deserialize_array(rows, self._schema)
         body, tail = batch.columns
         texts = self._renderer.texts(body)
-        if body.null_count:  # a null at the top stands for a tombstone, as in the reference
-            texts = pc.if_else(body.is_valid(), texts, "{}")
+        if body.null_count:  # a null at the top is no text, and rare: the reference says so
+            texts = pc.if_else(body.is_valid(), texts, pa.scalar(None, pa.string()))
         texts.validate(full=True)  # pyruhvro takes strings for UTF-8 unseen
         sure = pc.equal(tail.view(pa.int64()), _TAIL_BITS)
         if self._has_blocks:

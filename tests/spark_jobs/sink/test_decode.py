@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from firn.errors import TransientError
-from firn.registry import ForeignSchemaError, UnknownSchemaError
-from spark_jobs.sink.decode import AvroValueDecoder, Decoded
+from firn.registry import RegisteredSchema, UnknownSchemaError
+from spark_jobs.sink.decode import Decoded, avro_decoder
 from spark_jobs.sink.decode.schema import InvalidSchemaError, parse_schema
 from spark_jobs.sink.decode.vector import VectorDecoder
 from tests.spark_jobs.sink.avro_cases import frame, parsed, write
@@ -23,24 +23,28 @@ ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
 CHAIN = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
 
 
-def schema_of(schema_id: int) -> str:
+def avro(schema: Any) -> RegisteredSchema:
+    return RegisteredSchema("AVRO", json.dumps(schema))
+
+
+def schema_of(schema_id: int) -> RegisteredSchema:
     if schema_id == 77:
-        raise ForeignSchemaError("Schema id 77 is a PROTOBUF schema, not Avro.")
+        return RegisteredSchema("PROTOBUF", 'syntax = "proto3";')
     if schema_id not in SCHEMAS:
         raise UnknownSchemaError(f"no schema {schema_id}")
-    return json.dumps(SCHEMAS[schema_id])
+    return avro(SCHEMAS[schema_id])
 
 
 def test_a_schema_of_another_kind_makes_its_records_bad_and_no_others() -> None:
     decoded = decode(frame(b"\x02", 77), frame(write(LONG, {"n": 5}), 1))
     assert [(bad.row, bad.reason, bad.detail) for bad in decoded.bad] == [
-        (0, "invalid_schema", "Schema id 77 is a PROTOBUF schema, not Avro.")
+        (0, "invalid_schema", "schema id 77 is a PROTOBUF schema, the converter reads AVRO")
     ]
     assert parsed(decoded.content[1].as_py()) == {"n": 5}
 
 
 def decode(*values: bytes | None, schema: Any = None) -> Decoded:
-    decoder = AvroValueDecoder(schema_of if schema is None else lambda _: json.dumps(schema))
+    decoder = avro_decoder(schema_of if schema is None else lambda _: avro(schema))
     return decoder.decode(pa.array(values, pa.binary()))
 
 
@@ -59,7 +63,7 @@ def test_ids_tombstones_and_bad_records_mix_in_one_batch() -> None:
     decoded = decode(
         frame(write(LONG, {"n": 1}), 1), None, frame(write(TEXT, {"s": "é"}), 2), b"", frame(b"", 9), frame(b"\x04", 1)
     )
-    assert decoded.content.to_pylist() == ['{"n":1}', "{}", '{"s":"é"}', None, None, '{"n":2}']
+    assert decoded.content.to_pylist() == ['{"n":1}', None, '{"s":"é"}', None, None, '{"n":2}']
     assert decoded.schema_ids.to_pylist() == [1, None, 2, None, None, 1]
     assert [(bad.row, bad.reason) for bad in decoded.bad] == [(3, "too_short"), (4, "unknown_schema_id")]
     assert "9" in decoded.bad[1].detail
@@ -67,13 +71,13 @@ def test_ids_tombstones_and_bad_records_mix_in_one_batch() -> None:
 
 def test_an_empty_batch_and_one_of_tombstones_only() -> None:
     assert decode().content.to_pylist() == []
-    assert decode(None, None).content.to_pylist() == ["{}", "{}"]
+    assert decode(None, None).content.to_pylist() == [None, None]
 
 
 def test_a_slice_of_a_batch_decodes_its_own_rows() -> None:
     whole = pa.array([b"junk", frame(write(LONG, {"n": 7}), 1), None, frame(write(TEXT, {"s": "x"}), 2)], pa.binary())
-    decoded = AvroValueDecoder(schema_of).decode(whole.slice(1, 2))
-    assert decoded.content.to_pylist() == ['{"n":7}', "{}"]
+    decoded = avro_decoder(schema_of).decode(whole.slice(1, 2))
+    assert decoded.content.to_pylist() == ['{"n":7}', None]
 
 
 def test_the_columns_come_as_plain_arrays_of_the_promised_types() -> None:
@@ -85,36 +89,36 @@ def test_the_columns_come_as_plain_arrays_of_the_promised_types() -> None:
 def test_a_new_schema_id_needs_no_new_decoder_and_each_schema_is_asked_for_once() -> None:
     asked: list[int] = []
 
-    def looked_up(schema_id: int) -> str:
+    def looked_up(schema_id: int) -> RegisteredSchema:
         asked.append(schema_id)
         return schema_of(schema_id)
 
-    decoder = AvroValueDecoder(looked_up)
+    decoder = avro_decoder(looked_up)
     for schema_id, body in [(1, b"\x02"), (2, b"\x02a"), (1, b"\x04")]:
         assert not decoder.decode(pa.array([frame(body, schema_id)], pa.binary())).bad
     assert asked == [1, 2]
 
 
 def test_a_schema_that_is_registered_later_is_found_then() -> None:
-    known: dict[int, str] = {}
+    known: dict[int, RegisteredSchema] = {}
 
-    def looked_up(schema_id: int) -> str:
+    def looked_up(schema_id: int) -> RegisteredSchema:
         if schema_id not in known:
             raise UnknownSchemaError("not yet")
         return known[schema_id]
 
-    decoder, values = AvroValueDecoder(looked_up), pa.array([frame(b"\x02", 5)], pa.binary())
+    decoder, values = avro_decoder(looked_up), pa.array([frame(b"\x02", 5)], pa.binary())
     assert decoder.decode(values).bad
-    known[5] = json.dumps(LONG)
+    known[5] = avro(LONG)
     assert decoder.decode(values).content.to_pylist() == ['{"n":1}']
 
 
 def test_a_registry_that_is_down_makes_no_bad_record() -> None:
-    def down(_: int) -> str:
+    def down(_: int) -> RegisteredSchema:
         raise TransientError("registry down")
 
     with pytest.raises(TransientError):
-        AvroValueDecoder(down).decode(pa.array([frame(b"\x02")], pa.binary()))
+        avro_decoder(down).decode(pa.array([frame(b"\x02")], pa.binary()))
 
 
 def test_one_bad_record_among_thousands_is_named_and_the_others_stand() -> None:
@@ -136,7 +140,7 @@ def test_values_without_the_frame(value: bytes, reason: str) -> None:
 
 
 def test_a_schema_that_is_not_avro_makes_its_records_bad() -> None:
-    decoder = AvroValueDecoder(lambda _: 'syntax = "proto3";')
+    decoder = avro_decoder(lambda _: RegisteredSchema("AVRO", 'syntax = "proto3";'))
     assert [bad.reason for bad in decoder.decode(pa.array([frame(b"")], pa.binary())).bad] == ["invalid_schema"]
 
 
@@ -214,7 +218,7 @@ def test_blocks_may_give_their_size_and_be_several() -> None:
         ("double", 100.0, "100.0"),
         ("float", 0.1, "0.1"),
         ("double", float("-inf"), '"-Infinity"'),
-        (["null", "long"], None, "{}"),
+        (["null", "long"], None, None),
         (["string"], "x", '"x"'),
         ("string", '\u2028\x00"', '"\u2028\\u0000\\""'),
     ],
@@ -239,7 +243,7 @@ def test_wide_unions_name_the_branch_and_null_the_others() -> None:
     schema = ["null", "string", record, ENUM]
     assert content(schema, b"\x04\x0a") == {"string": None, "R": {"x": 5}, "E": None}
     assert content(schema, b"\x06\x02") == {"string": None, "R": None, "E": "B"}
-    assert content(schema, b"\x00") == {}
+    assert decode(frame(b"\x00"), schema=schema).content.to_pylist() == [None]
 
 
 def test_branches_that_differ_in_namespace_only_keep_their_full_names() -> None:

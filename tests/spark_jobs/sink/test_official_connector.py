@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_jobs.sink.decode import AvroValueDecoder
+from firn.registry import RegisteredSchema
+from spark_jobs.sink.decode import avro_decoder
 from spark_jobs.sink.decode.scalars import CLASSIC_ZONE, STREAMING_ZONE
 from spark_jobs.sink.metadata import MetadataFields, record_metadata
 
@@ -33,7 +34,7 @@ def written(row: dict[str, Any], name: str) -> bool:
 @pytest.mark.parametrize(("zone", "field"), [(CLASSIC_ZONE, "content"), (STREAMING_ZONE, "content_streaming")])
 def test_content(row: dict[str, Any], zone: str, field: str) -> None:
     values = pa.array([base64.b64decode(row["wire"])], pa.binary())
-    decoded = AvroValueDecoder(lambda _: json.dumps(row["avro_schema"]), time_zone=zone).decode(values)
+    decoded = avro_decoder(lambda _: RegisteredSchema("AVRO", json.dumps(row["avro_schema"])), zone).decode(values)
     assert not decoded.bad
     assert decoded.schema_ids.to_pylist() == [row["schema_id"]]
     assert exact(decoded.content[0].as_py()) == exact(row[field])

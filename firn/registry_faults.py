@@ -1,0 +1,88 @@
+"""The registry client's errors as those of `firn.errors`: what was asked for, where, and what to do about it.
+
+Not for making requests (`firn.registry`). Decided by HTTP status alone; codes are those of
+https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.common._httpx_compat import httpx  # the flavour this client raises errors from
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+from firn.errors import AuthenticationError, ConfigError, FirnError, TerminalError, TransientError
+
+_ASK_AGAIN = {408, 425, 429}
+
+
+class UnknownSchemaError(TerminalError):
+    """The registry holds no schema with this id (error code 40403)."""
+
+
+class IncompatibleSchemaError(TerminalError):
+    """The registry refuses a schema that breaks the subject's compatibility (HTTP 409)."""
+
+
+def address(client: SchemaRegistryClient) -> str:
+    """The registry's urls, for messages; `registry_client` puts no credentials into them."""
+    return str(client._conf["url"])
+
+
+@contextmanager
+def registry_errors(client: SchemaRegistryClient, subject: str) -> Iterator[None]:
+    """Turn the client's errors into those of `firn.errors`; `subject` says what was asked for."""
+    try:
+        yield
+    except SchemaRegistryError as error:
+        raise explained(error, address(client), subject) from error
+    except json.JSONDecodeError as error:
+        raise ConfigError(
+            "What answers at this address is not a schema registry: it does not speak JSON.",
+            where=f"{subject}, schema registry {address(client)}",
+            next_step="Correct the registry's url.",
+        ) from error
+    except httpx.TransportError as error:
+        raise TransientError(
+            f"The schema registry does not answer ({type(error).__name__}: {error}).",
+            where=f"{subject}, schema registry {address(client)}",
+            next_step="Check the registry's url and the network; for the local stack see `firn status`.",
+        ) from error
+
+
+def explained(error: SchemaRegistryError, url: str, subject: str) -> FirnError:
+    """The registry's answer as an error of its kind, decided by HTTP status alone."""
+    status, where = error.http_status_code, f"{subject}, schema registry {url}"
+    reason = f"{error.error_message} (HTTP {status}, code {error.error_code})"
+    if status in (401, 403):
+        return AuthenticationError(
+            f"Schema Registry authentication failed: {reason}.",
+            where=where,
+            next_step="Correct the registry's user and password (or token), or make new ones.",
+        )
+    if status == 404 and str(error.error_code).startswith("404"):
+        return UnknownSchemaError(
+            f"The schema registry does not know {subject}: {reason}.",
+            where=where,
+            next_step="Check that the producer uses the same registry, and that the schema was not deleted.",
+        )
+    if status == 404:
+        return ConfigError(
+            f"There is no schema registry at this address: {reason}.",
+            where=where,
+            next_step="Correct the registry's url; its path must be that of the Confluent API.",
+        )
+    if status == 409:
+        return IncompatibleSchemaError(
+            f"The schema is not compatible with those before it: {reason}.",
+            where=where,
+            next_step="Correct the schema (give new fields a default), or change the subject's compatibility mode.",
+        )
+    if status >= 500 or status in _ASK_AGAIN:
+        return TransientError(f"The schema registry failed: {reason}.", where=where, next_step="Try again later.")
+    return ConfigError(
+        f"The schema registry refuses this: {reason}.", where=where, next_step="Correct the schema or the subject."
+    )

@@ -1,0 +1,54 @@
+"""Confluent-framed Avro as Confluent's AvroConverter reads it: the fast decoder runs, the reference judges.
+
+Not for Avro object containers, which carry their schema themselves. docs/decisions/0002-two-decoders.md tells why two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from firn.registry import RegisteredSchema
+from spark_jobs.sink.decode.decoder import FramedDecoder
+from spark_jobs.sink.decode.frames import FRAME_BYTES
+from spark_jobs.sink.decode.records import BadRecord, Decoded, MalformedError
+from spark_jobs.sink.decode.reference import ReferenceDecoder
+from spark_jobs.sink.decode.scalars import CLASSIC_ZONE
+from spark_jobs.sink.decode.schema import parse_schema
+from spark_jobs.sink.decode.vector import VectorDecoder
+
+
+def avro_decoder(schema_of: Callable[[int], RegisteredSchema], time_zone: str = CLASSIC_ZONE) -> FramedDecoder:
+    """The decoder of framed Avro; `time_zone` ends a time of day (`scalars.CLASSIC_ZONE` or `STREAMING_ZONE`)."""
+    return FramedDecoder("AVRO", schema_of, lambda schema: AvroBodies(schema.text, time_zone))
+
+
+class AvroBodies:
+    """Decodes framed values of one schema (JSON, references resolved). Raises InvalidSchemaError."""
+
+    def __init__(self, schema: str, time_zone: str) -> None:
+        node = parse_schema(schema)
+        self._reference, self._vector = ReferenceDecoder(node, time_zone), VectorDecoder.of(node, time_zone)
+
+    def decode(self, values: pa.BinaryArray) -> Decoded:
+        """JSON text per framed value; a null at the top is null, as a tombstone."""
+        texts = self._vector.decode(values) if self._vector else pa.nulls(len(values), pa.string())
+        bad: list[BadRecord] = []
+        if texts.null_count:
+            texts = self._by_reference(values, texts, bad)
+        return Decoded(texts, pa.nulls(len(values), pa.int32()), tuple(bad))
+
+    def _by_reference(self, values: pa.BinaryArray, texts: pa.StringArray, bad: list[BadRecord]) -> pa.StringArray:
+        """Fill what is null in `texts` from the reference decoder; what it refuses stays null and is reported."""
+        open_rows = np.flatnonzero(texts.is_null().to_numpy(zero_copy_only=False))
+        found: list[str | None] = []
+        for row, value in zip(open_rows, values.take(pa.array(open_rows)).to_pylist(), strict=True):
+            try:
+                found.append(self._reference.decode(value, FRAME_BYTES))
+            except MalformedError as error:
+                found.append(None)
+                bad.append(BadRecord(int(row), error.reason, error.detail))
+        return pc.replace_with_mask(texts, texts.is_null(), pa.array(found, pa.string()))
