@@ -26,6 +26,7 @@ from spark_jobs.sink.ledger import (
     check_positions,
     missing_positions,
 )
+from spark_jobs.sink.tables import columns_of
 from spark_jobs.sink.transaction import transaction
 
 TABLE = "FIRN_OFFSETS"
@@ -73,14 +74,19 @@ class LedgerTable:
     """
 
     def __init__(self, namespace: Namespace, sink: str, run_id: str = "") -> None:
+        self._namespace = namespace
         self._table = namespace.qualified(TABLE)
         self._sink = sink
         self._run_id = run_id
         self._claimed = False
 
     def ensure(self, connection: SnowflakeConnection) -> None:
-        """Make the table with its lock row, both in one statement, unless it is there."""
-        execute(connection, _CREATE.format(table=self._table))
+        """Make the table with its lock row, both in one statement, unless it is there.
+
+        It looks first: CREATE TABLE IF NOT EXISTS wants the privilege to create also where the table exists.
+        """
+        if columns_of(connection, self._namespace, TABLE) is None:
+            execute(connection, _CREATE.format(table=self._table))
 
     def claim(
         self,

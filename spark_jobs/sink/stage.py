@@ -18,18 +18,26 @@ from snowflake.connector import SnowflakeConnection
 
 from firn.errors import TransientError
 from firn.snowflake import execute, query
-from spark_jobs.sink.identifiers import Namespace
+from spark_jobs.sink.identifiers import Namespace, quoted
 
 STAGE = "FIRN_STAGE"
 COLUMNS = ("RECORD_METADATA", "RECORD_CONTENT")
 ROW_GROUP_BYTES = 32 * 1024 * 1024
 SCHEMA = pa.schema([(name, pa.string()) for name in COLUMNS])
 
+_SHOW = "SHOW STAGES LIKE '{stage}' IN SCHEMA {schema}"
 _CREATE = "CREATE STAGE IF NOT EXISTS {stage} COMMENT = 'Files on their way into tables; made by Firn'"
 _PUT = "PUT 'file://{local}' '@{stage}/{folder}' AUTO_COMPRESS = FALSE SOURCE_COMPRESSION = NONE OVERWRITE = FALSE"
 _LIST = "LIST '@{stage}/{folder}'"
 _REMOVE = "REMOVE '@{stage}/{folder}' PATTERN = '{pattern}'"
 _EPOCH = re.compile(r"-(\d+)-\d+-[0-9a-f]{16}\.parquet$")
+
+
+def stage_exists(connection: SnowflakeConnection, namespace: Namespace) -> bool:
+    """Whether the stage is there and the role may do something with it."""
+    schema = f"{quoted(namespace.database)}.{quoted(namespace.schema)}"
+    rows = query(connection, _SHOW.format(stage=STAGE, schema=schema))
+    return any(row["name"] == STAGE for row in rows)
 
 
 @dataclass(frozen=True)
@@ -46,8 +54,9 @@ class Stage:
         return self.namespace.qualified(STAGE)
 
     def ensure(self, connection: SnowflakeConnection) -> None:
-        """Make the stage unless it is there."""
-        execute(connection, _CREATE.format(stage=self.name))
+        """Make the stage unless it is there: IF NOT EXISTS alone wants the privilege to create in any case."""
+        if not stage_exists(connection, self.namespace):
+            execute(connection, _CREATE.format(stage=self.name))
 
     def folder(self, table: str, topic: str, partition: int) -> str:
         """Where the files of a partition go, with a slash at its end."""

@@ -5,6 +5,8 @@ Statements: CREATE TABLE, DESCRIBE TABLE (https://docs.snowflake.com/en/sql-refe
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 from snowflake.connector import SnowflakeConnection
 
 from firn.errors import ConfigError
@@ -17,27 +19,40 @@ COMMENT = 'Made by Firn from a Kafka topic'
 """
 _DESCRIBE = "DESCRIBE TABLE {table}"
 
+Columns: TypeAlias = dict[str, dict[str, Any]]
+
 
 def ensure_table(connection: SnowflakeConnection, namespace: Namespace, table: str, *, create: bool) -> None:
     """Make the table unless it is there, and check that rows can go into it.
 
+    It looks first: CREATE TABLE IF NOT EXISTS wants the privilege to create also where the table exists.
     Raises ConfigError when it is absent and must not be made, or when its columns do not fit.
     """
     name = namespace.qualified(table)
-    if create:
+    columns = columns_of(connection, namespace, table)
+    if columns is None and create:
         execute(connection, _CREATE.format(table=name))
-    try:
-        columns = {str(row["name"]): row for row in query(connection, _DESCRIBE.format(table=name))}
-    except MissingObjectError as error:
+        columns = columns_of(connection, namespace, table)
+    if columns is None:
         raise ConfigError(
             f"Table not found: {name}.",
             where="auto.create.tables is false",
             next_step=f"Set it to true, or: {_CREATE.format(table=name).split('COMMENT')[0].strip()};",
-        ) from error
-    _check_columns(name, columns)
+        )
+    check_columns(name, columns)
 
 
-def _check_columns(table: str, columns: dict[str, dict[str, object]]) -> None:
+def columns_of(connection: SnowflakeConnection, namespace: Namespace, table: str) -> Columns | None:
+    """What DESCRIBE TABLE says, by column; None where the table is absent, or the role may do nothing with it."""
+    try:
+        rows = query(connection, _DESCRIBE.format(table=namespace.qualified(table)))
+    except MissingObjectError:
+        return None
+    return {str(row["name"]): row for row in rows}
+
+
+def check_columns(table: str, columns: Columns) -> None:
+    """Raise ConfigError, with every column at fault, unless rows of a sink can go into these columns."""
     faults = [
         f"  {wanted}: {'has type ' + str(columns[wanted]['type']) if wanted in columns else 'is missing'}"
         for wanted in ("RECORD_METADATA", "RECORD_CONTENT")
