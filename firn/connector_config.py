@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import SecretStr
 
-from firn.connector_file import read_connector_file
+from firn.connector.file import read_connector_file
 from firn.errors import ConfigError
 
 AVRO_CONVERTERS = {

@@ -79,6 +79,27 @@ def read_secret(settings: Settings, secret_id: str, kind: type[S]) -> S:
         ) from None
 
 
+def read_secret_key(settings: Settings, secret_id: str, key: str) -> SecretStr:
+    """One key of any secret, which is a JSON object; numbers and booleans as JSON writes them.
+
+    Raises as `read_secret` does; ConfigError where the key is absent or holds no single value.
+    """
+    text = with_retries(settings.retry_deadline_seconds, _fetch, settings, secret_id)
+    where = f"secret {secret_id} in Secrets Manager, region {settings.aws_region}"
+    try:
+        fields: Any = json.loads(text)
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict):
+        raise ConfigError("The secret is not a JSON object.", where=where, next_step=f"Store it as JSON with {key}.")
+    value = fields.get(key)
+    if value is None or isinstance(value, dict | list):
+        raise ConfigError(
+            f"The secret has no single value under the key {key!r}.", where=where, next_step=f"Add {key} to the secret."
+        )
+    return SecretStr(value if isinstance(value, str) else json.dumps(value))
+
+
 def _keys(kind: type[_Secret]) -> str:
     return "{" + ", ".join(name + ("" if f.is_required() else "?") for name, f in kind.model_fields.items()) + "}"
 

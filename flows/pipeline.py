@@ -11,7 +11,8 @@ from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 from pydantic import BaseModel, Field
 
-from firn.connector_config import load_sink_config
+from firn.connector.parse import load_sink_config
+from firn.connector.references import Resolver
 from firn.landed import TableCount, count_tables, latest_rows
 from firn.provision.findings import COLUMNS as FINDING_COLUMNS
 from firn.secrets import SnowflakeSecret, read_secret
@@ -51,7 +52,7 @@ def pipeline(
     config: Annotated[Path, Field(description="Connector file of the sink.")] = DEFAULT_CONFIG,
 ) -> PipelineResult:
     """Run all steps in order; the first that fails ends the run with its own error."""
-    load_sink_config(config)  # a fault in it is told before anything is produced
+    load_sink_config(config, Resolver(load_settings()))  # a fault in it is told before anything is produced
     provisioned = provision()
     produced = produce(count=count, rate=rate, seed=seed)
     report = sink(config=config, once=True)

@@ -27,10 +27,12 @@ def _run(
     as_json: JsonOption = False,
 ) -> None:
     """Run a sink until Ctrl-C, or once; prints where each partition stands at the end."""
-    from firn.connector_config import load_sink_config
+    from firn.connector.parse import load_sink_config
+    from firn.connector.references import Resolver
+    from firn.settings import load_settings
     from flows.sink import sink
 
-    load_sink_config(config)  # faults before anything is started
+    load_sink_config(config, Resolver(load_settings()))  # faults before anything is started
     report = sink(config=config, once=once)
     print_rows([asdict(p) for p in report.partitions], columns=PARTITION_COLUMNS, as_json=as_json)
     say(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import javaproperties
+
 from firn.errors import ConfigError
+
+_SHAPE = 'Write {"name": "...", "config": {"<parameter>": "<value>"}}.'
 
 
 def read_connector_file(path: Path) -> Mapping[str, str]:
@@ -21,31 +24,30 @@ def read_connector_file(path: Path) -> Mapping[str, str]:
             where=str(path),
             next_step="Name a connector file in JSON or .properties, such as connectors/order-events.json.",
         ) from None
-    return _from_properties(text) if path.suffix == ".properties" else _from_json(text, path)
+    return _from_properties(text, path) if path.suffix == ".properties" else _from_json(text, path)
 
 
 def _from_json(text: str, path: Path) -> Mapping[str, str]:
-    shape = 'Write {"name": "...", "config": {"<parameter>": "<value>"}}.'
     try:
         document = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"The file is not JSON: {error}", where=str(path), next_step=shape) from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"The file is not JSON: {error}", where=str(path), next_step=_SHAPE) from None
     nested = document.get("config", document) if isinstance(document, dict) else None
     if not isinstance(nested, dict):
-        raise ConfigError("The file holds no connector configuration.", where=str(path), next_step=shape)
+        raise ConfigError("The file holds no connector configuration.", where=str(path), next_step=_SHAPE)
     config = {**nested, **({"name": document["name"]} if "name" in document else {})}
     odd = sorted(key for key, value in config.items() if isinstance(value, dict | list) or value is None)
     if odd:
-        raise ConfigError(f"Not a single value: {', '.join(odd)}.", where=str(path), next_step=shape)
+        raise ConfigError(f"Not a single value: {', '.join(odd)}.", where=str(path), next_step=_SHAPE)
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
 
 
-def _from_properties(text: str) -> Mapping[str, str]:
-    """Java's .properties, as far as connector files use it: comments, `=` or `:`, and continued lines."""
-    joined = re.sub(r"\\\r?\n[ \t]*", "", text)
-    config: dict[str, str] = {}
-    for line in filter(None, (line.strip() for line in joined.splitlines())):
-        if line[0] not in "#!":
-            key, _, value = ([*re.split(r"\s*([=:])\s*", line, maxsplit=1), "", ""])[:3]
-            config[key] = value
-    return config
+def _from_properties(text: str, path: Path) -> Mapping[str, str]:
+    try:
+        return javaproperties.loads(text)
+    except javaproperties.InvalidUEscapeError as error:
+        raise ConfigError(
+            f"The file is not a .properties file: {error}.",
+            where=str(path),
+            next_step="Write a backslash before `u` twice, or four hexadecimal digits behind it.",
+        ) from None

@@ -1,0 +1,97 @@
+"""From checked values to the typed configuration: the only place where parameter names meet its fields."""
+
+from __future__ import annotations
+
+from firn.connector.checked import Check
+from firn.connector.config import (
+    BufferConfig,
+    ConverterConfig,
+    ErrorsConfig,
+    MetadataConfig,
+    ProxyConfig,
+    SinkConfig,
+    SnowflakeConfig,
+)
+from firn.connector.conversion import header_format
+from firn.connector.rules import first_offset, kafka_properties
+
+
+def build(check: Check, value: ConverterConfig, key: ConverterConfig) -> SinkConfig:
+    """The configuration of a check without faults."""
+    get = check.get
+    return SinkConfig(
+        name=get("name"),
+        topics=get("topics") or (),
+        topics_regex=get("topics.regex"),
+        table_map=get("snowflake.topic2table.map") or (),
+        method=check.method,
+        tasks_max=get("tasks.max"),
+        value=value,
+        key=key,
+        headers=header_format(check),
+        null_values=get("behavior.on.null.values"),
+        metadata=_metadata(check),
+        buffer=BufferConfig(get("buffer.count.records"), get("buffer.flush.time"), get("buffer.size.bytes")),
+        snowflake=_snowflake(check),
+        proxy=_proxy(check),
+        errors=_errors(check),
+        kafka=kafka_properties(check),
+        first_offset="latest" if first_offset(check) == "latest" else "earliest",
+        auto_create_tables=get("auto.create.tables"),
+        schematization=get("snowflake.enable.schematization"),
+        auto_evolve=get("auto.evolve"),
+        batch_records=get("firn.batch.records"),
+        batch_bytes=get("firn.batch.bytes"),
+        topic_refresh_seconds=get("firn.topics.refresh.seconds"),
+        trigger_seconds=get("firn.trigger.interval.seconds"),
+        checkpoint_location=get("firn.checkpoint.location"),
+        pending=tuple(check.pending),
+    )
+
+
+def _metadata(check: Check) -> MetadataConfig:
+    return MetadataConfig(
+        all=check.get("snowflake.metadata.all"),
+        topic=check.get("snowflake.metadata.topic"),
+        offset_and_partition=check.get("snowflake.metadata.offset.and.partition"),
+        create_time=check.get("snowflake.metadata.createtime"),
+        push_time=check.get("snowflake.streaming.metadata.connectorPushTime"),
+    )
+
+
+def _snowflake(check: Check) -> SnowflakeConfig:
+    return SnowflakeConfig(
+        url=check.get("snowflake.url.name"),
+        user=check.get("snowflake.user.name"),
+        role=check.get("snowflake.role.name"),
+        private_key=check.get("snowflake.private.key"),
+        private_key_passphrase=check.get("snowflake.private.key.passphrase"),
+        database=check.get("snowflake.database.name"),
+        schema=check.get("snowflake.schema.name"),
+        warehouse=check.get("firn.snowflake.warehouse"),
+    )
+
+
+def _proxy(check: Check) -> ProxyConfig | None:
+    host, port = check.get("jvm.proxy.host"), check.get("jvm.proxy.port")
+    if not host or not port:
+        return None
+    return ProxyConfig(
+        host=host,
+        port=port,
+        username=check.get("jvm.proxy.username"),
+        password=check.get("jvm.proxy.password"),
+        bypass=check.get("jvm.nonProxy.hosts") or (),
+    )
+
+
+def _errors(check: Check) -> ErrorsConfig:
+    topic = check.get("errors.deadletterqueue.topic.name")
+    return ErrorsConfig(
+        tolerance=check.get("errors.tolerance"),
+        log_enable=check.get("errors.log.enable"),
+        log_messages=check.get("errors.log.include.messages"),
+        dead_letter_topic=topic.replace("${connector}", check.get("name")) if topic else None,
+        dead_letter_replication=check.get("errors.deadletterqueue.topic.replication.factor"),
+        dead_letter_headers=check.get("errors.deadletterqueue.context.headers.enable"),
+    )

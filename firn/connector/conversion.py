@@ -1,0 +1,147 @@
+"""How keys and values are converted, from class names, input formats, converter options and transforms."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
+
+from pydantic import SecretStr
+
+from firn.connector.checked import Check
+from firn.connector.config import ConverterConfig, Format, HeaderFormat, Method, ProtobufOptions, RegistryConfig
+from firn.connector.converters import (
+    CLASSES,
+    INPUT_FORMATS,
+    JSON_CONVERTER,
+    REGISTRY_FORMATS,
+    SNOWFLAKE_CLASSES,
+    SNOWFLAKE_JSON,
+)
+from firn.connector.parameters.connect import HEADER_CONVERTERS
+from firn.connector.transforms import hoisted
+
+Side = Literal["key", "value"]
+_INPUT = {"key": "input.key.format", "value": "input.data.format"}
+_DEFAULT = {"key": Format.STRING, "value": Format.AVRO}
+_HEADERS = dict(zip(HEADER_CONVERTERS, (HeaderFormat.SIMPLE, HeaderFormat.STRING, HeaderFormat.BYTES), strict=True))
+_PROTOBUF = ("int.for.enums", "generate.index.for.unions", "wrapper.for.raw.primitives", "flatten.unions")
+
+
+def convert(check: Check) -> tuple[ConverterConfig, ConverterConfig]:
+    """The converters of values and keys; faults go into the check."""
+    hoists = hoisted(check)
+    return _converter(check, "value", hoists["value"]), _converter(check, "key", hoists["key"])
+
+
+def header_format(check: Check) -> HeaderFormat:
+    """How header values are read."""
+    return _HEADERS[check.get("header.converter")]
+
+
+def format_of(check: Check, side: Side) -> Format:
+    """The format that the file names for keys or values, or the default."""
+    named = check.get(f"{side}.converter")
+    envelope = check.has(f"{side}.converter.schemas.enable") and check.get(f"{side}.converter.schemas.enable")
+    if named == JSON_CONVERTER:
+        return Format.JSON_ENVELOPE if check.get(f"{side}.converter.schemas.enable") else Format.JSON
+    if named:
+        return CLASSES[named]
+    given = check.get(_INPUT[side])
+    if given == "JSON" and envelope:  # without the option, Confluent Cloud's JSON has no schema
+        return Format.JSON_ENVELOPE
+    return INPUT_FORMATS[given] if given else _DEFAULT[side]
+
+
+def _converter(check: Check, side: Side, hoist: tuple[str, ...]) -> ConverterConfig:
+    chosen = format_of(check, side)
+    _contradiction(check, side, chosen)
+    _with_streaming(check, side, chosen)
+    _idle_options(check, side, chosen)
+    return ConverterConfig(
+        format=chosen,
+        registry=_registry(check, side) if chosen in REGISTRY_FORMATS else None,
+        json_null_is_tombstone=check.get(f"{side}.converter") != SNOWFLAKE_JSON,
+        protobuf=ProtobufOptions(*(check.get(f"{side}.converter.{option}") for option in _PROTOBUF)),
+        hoist=hoist,
+    )
+
+
+def _contradiction(check: Check, side: Side, chosen: Format) -> None:
+    named, given = check.get(f"{side}.converter"), check.get(_INPUT[side])
+    if not named or not given:
+        return
+    if named == JSON_CONVERTER and given == "JSON":
+        if not check.has(f"{side}.converter.schemas.enable"):
+            check.fault(
+                _INPUT[side],
+                f"has no schema, and JsonConverter expects one: give {side}.converter.schemas.enable",
+                ("true", "false"),
+            )
+    elif INPUT_FORMATS[given] is not chosen:
+        allowed = tuple(name for name, meant in INPUT_FORMATS.items() if meant is chosen)
+        check.fault(_INPUT[side], f"contradicts {side}.converter", allowed)
+
+
+def _with_streaming(check: Check, side: Side, chosen: Format) -> None:
+    name = f"{side}.converter"
+    if check.method is Method.SNOWPIPE_STREAMING and check.get(name) in SNOWFLAKE_CLASSES:
+        check.fault(name, "is refused with SNOWPIPE_STREAMING, as officially: Snowflake's converters are for SNOWPIPE")
+    if side == "value" and check.get("snowflake.enable.schematization") and chosen in (Format.STRING, Format.BYTES):
+        at = name if check.has(name) else _INPUT[side]
+        check.fault(at, "has no fields, which snowflake.enable.schematization needs")
+
+
+def _idle_options(check: Check, side: Side, chosen: Format) -> None:
+    """Warn of options that the chosen converter does not have."""
+    prefix = f"{side}.converter."
+    own = {
+        **{f"{prefix}{option}": {Format.PROTOBUF} for option in _PROTOBUF},
+        f"{prefix}schemas.enable": {Format.JSON, Format.JSON_ENVELOPE},
+        f"{prefix}schema.registry.url": REGISTRY_FORMATS,
+        f"{prefix}basic.auth.user.info": REGISTRY_FORMATS,
+    }
+    for name, formats in own.items():
+        if check.has(name) and chosen not in formats:
+            check.warn(name, f"has no effect: the {side}'s converter ({chosen}) has no such option.")
+
+
+def _registry(check: Check, side: Side) -> RegistryConfig | None:
+    prefix = f"{side}.converter."
+    name = next((n for n in (f"{prefix}schema.registry.url", "schema.registry.url") if check.has(n)), None)
+    info_name, info = _first(check, prefix, "basic.auth.user.info", "schema.registry.basic.auth.user.info")
+    token = check.get(f"{prefix}bearer.auth.token")
+    if name is None:
+        for login in filter(None, (info_name, f"{prefix}bearer.auth.token" if token else None)):
+            check.fault(login, f"is given without {prefix}schema.registry.url")
+        return None
+    urls, in_url = _without_login(check.get(name) or ())
+    source_name, source = _first(
+        check, prefix, "basic.auth.credentials.source", "schema.registry.basic.auth.credentials.source"
+    )
+    if source == "USER_INFO" and info_name is None:
+        check.fault(f"{prefix}basic.auth.user.info", f"is required with {source_name}=USER_INFO")
+    if source == "URL" and in_url is None and name not in check.unchecked:
+        check.fault(name, f"holds no user and password, which {source_name}=URL wants there")
+    if info is not None and ":" not in info.get_secret_value():
+        check.fault(str(info_name), "is not <user>:<password>")
+    if token is not None and (info or in_url):
+        check.fault(f"{prefix}bearer.auth.token", "is given beside a user and password: only one login is possible")
+    chosen = in_url if source == "URL" else info or in_url
+    return RegistryConfig(urls, chosen, token, check.get(f"{prefix}schema.registry.ssl.truststore.location"))
+
+
+def _first(check: Check, prefix: str, *options: str) -> tuple[str | None, Any]:
+    for option in options:
+        if check.has(prefix + option):
+            return prefix + option, check.get(prefix + option)
+    return None, None
+
+
+def _without_login(urls: tuple[str, ...]) -> tuple[tuple[str, ...], SecretStr | None]:
+    """The addresses without user and password, and these, as Confluent's clients take them from the first address."""
+    bare, login = [], None
+    for url in urls:
+        found, at, rest = url.partition("://")[2].rpartition("@")
+        bare.append(f"{urlsplit(url).scheme}://{rest}".rstrip("/") if at else url.rstrip("/"))
+        login = login or (SecretStr(unquote(found)) if at else None)
+    return tuple(bare), login

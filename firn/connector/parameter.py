@@ -1,0 +1,67 @@
+"""What one parameter is: its definition, from which checks, effective values and documentation all come.
+
+Not the definitions themselves (`firn.connector.parameters`) and not how texts are read (`firn.connector.readers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Effect(StrEnum):
+    """What Firn does with a parameter."""
+
+    HONOURED = "honoured"
+    NO_EFFECT = "no effect"  # accepted, with a warning that says why
+    REFUSED = "refused"  # a fault that says why
+    PENDING = "pending"  # checked in full; what it governs cannot be run yet
+
+
+class ReadError(ValueError):
+    """A value that its reader refuses. `detail` may hold a part of the value: never shown for what is masked."""
+
+    def __init__(self, problem: str, *, detail: str = "") -> None:
+        super().__init__(problem)
+        self.problem, self.detail = problem, detail
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How the text of a value becomes a typed value; `parse` raises ReadError."""
+
+    type: str
+    parse: Callable[[str], Any]
+    allowed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One known parameter.
+
+    `default` is the text that stands for an absent value; `streaming_default` replaces it with SNOWPIPE_STREAMING.
+    `elsewhere` tells where an absent value comes from. `empty` is True where an empty text means absent, as in the
+    official connector. `reason` explains every effect but plain honouring.
+    """
+
+    name: str
+    reader: Reader
+    doc: str
+    default: str | None = None
+    streaming_default: str | None = None
+    elsewhere: str = ""
+    effect: Effect = Effect.HONOURED
+    reason: str = ""
+    secret: bool = False
+    required: bool = False
+    empty: bool = False
+    group: str = ""
+
+    @property
+    def default_text(self) -> str:
+        """The default as documentation shows it."""
+        if self.streaming_default is not None:
+            return f"{self.default} (SNOWPIPE), {self.streaming_default} (SNOWPIPE_STREAMING)"
+        return self.default or ""

@@ -1,0 +1,28 @@
+"""All known parameters by name: the one table that parsing, effective values and docs/configuration.md come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from firn.connector.parameter import Parameter
+from firn.connector.parameters import connect, converters, kafka, loading, snowflake
+
+_ALL = (
+    *connect.CONNECT,
+    *snowflake.LOGIN,
+    *snowflake.TABLES,
+    *loading.METHOD,
+    *converters.CHOICE,
+    *snowflake.METADATA,
+    *connect.ERRORS,
+    *snowflake.PROXY,
+    *loading.FIRN,
+    *kafka.CLOUD,
+    *loading.STREAMING,
+    *loading.SNOWPIPE,
+    *converters.VALUE_OPTIONS,
+    *converters.KEY_OPTIONS,
+)
+
+PARAMETERS: Mapping[str, Parameter] = MappingProxyType({parameter.name: parameter for parameter in _ALL})

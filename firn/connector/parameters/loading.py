@@ -1,0 +1,171 @@
+"""How rows travel: method, buffers, the options of both methods, and our own."""
+
+from __future__ import annotations
+
+from firn.connector import readers as r
+from firn.connector.parameters.make import group, honoured, no_effect, pending
+
+_CLEANER = "Firn removes its staged files after each commit and, at start, those that earlier runs left."
+_CHANNELS = "Firn keeps the position of each partition in its ledger, whatever the method."
+_NO_JMX = "there is no JVM of Connect here; progress and lag are in the run's report and in Prefect."
+_CACHE = "Firn looks at tables once for each run."
+
+METHOD = group(
+    "Method and buffers",
+    honoured(
+        "snowflake.ingestion.method",
+        r.one_of("SNOWPIPE", "SNOWPIPE_STREAMING"),
+        "SNOWPIPE stages files and copies them. SNOWPIPE_STREAMING is checked in full and cannot be run yet.",
+        "SNOWPIPE",
+    ),
+    honoured("buffer.count.records", r.whole(1), "Records of a partition that fill a file.", "10000", empty=True),
+    honoured(
+        "buffer.flush.time",
+        r.whole(-(2**63)),
+        "Seconds that records wait at most. Less than the minimum (10 with SNOWPIPE, 1 with SNOWPIPE_STREAMING) is "
+        "raised to it, with a warning.",
+        "120",
+        streaming_default="10",
+        empty=True,
+    ),
+    honoured(
+        "buffer.size.bytes",
+        r.whole(1),
+        "Bytes of a partition that fill a file.",
+        "5000000",
+        streaming_default="20000000",
+        empty=True,
+    ),
+)
+
+STREAMING = group(
+    "SNOWPIPE_STREAMING",
+    pending("snowflake.streaming.max.client.lag", r.whole(0), "Seconds until the client sends its rows.", "1"),
+    pending(
+        "snowflake.streaming.max.memory.limit.bytes",
+        r.whole(-1),
+        "Memory of the streaming client; -1: its own default.",
+        "-1",
+    ),
+    pending("snowflake.streaming.client.provider.override.map", r.PAIRS, "Properties of the streaming client.", ""),
+    pending(
+        "enable.streaming.client.optimization",
+        r.BOOLEAN,
+        "One client for all partitions. Only with SNOWPIPE_STREAMING.",
+        "true",
+    ),
+    no_effect(
+        "snowflake.streaming.enable.single.buffer",
+        r.BOOLEAN,
+        "Whether the connector has no buffer of its own beside the client's.",
+        "Firn's buffers are bounded by buffer.* in any case.",
+        "true",
+    ),
+    no_effect(
+        "snowflake.streaming.closeChannelsInParallel.enabled",
+        r.BOOLEAN,
+        "Whether channels are closed in parallel.",
+        _CHANNELS,
+        "true",
+    ),
+    no_effect(
+        "enable.streaming.channel.offset.migration",
+        r.BOOLEAN,
+        "Takes offsets over from channels under older names.",
+        _CHANNELS,
+        "true",
+    ),
+    no_effect(
+        "enable.streaming.channel.offset.verification",
+        r.BOOLEAN,
+        "Whether offsets of a channel must grow.",
+        "Firn always checks them, in the transaction that commits the rows.",
+        "true",
+    ),
+    no_effect(
+        "snowflake.streaming.channel.name.include.connector.name",
+        r.BOOLEAN,
+        "Whether names of channels carry the connector's name.",
+        "Firn's channels always carry the sink's name.",
+        "false",
+    ),
+    no_effect("snowflake.open.channel.io.threads", r.whole(1), "Threads that open channels.", _CHANNELS, "50"),
+    no_effect("snowflake.streaming.file.version", r.TEXT, "Version of the client's files.", "the client chooses it."),
+    honoured(
+        "snowflake.streaming.iceberg.enabled",
+        r.only("false", "Iceberg tables are not supported; write to a standard table"),
+        "Whether tables are Iceberg tables.",
+        "false",
+    ),
+    honoured(
+        "snowflake.client.validation.enabled",
+        r.only("true", "rows are always checked before they are sent"),
+        "v4: whether the connector checks rows itself.",
+        "true",
+    ),
+    no_effect("snowflake.cache.table.exists", r.BOOLEAN, "v4: remember which tables exist.", _CACHE, "true"),
+    no_effect("snowflake.cache.table.exists.expire.ms", r.whole(1), "v4: for how long.", _CACHE, "300000"),
+    no_effect("snowflake.cache.pipe.exists", r.BOOLEAN, "v4: remember which pipes exist.", _CACHE, "true"),
+    no_effect("snowflake.cache.pipe.exists.expire.ms", r.whole(1), "v4: for how long.", _CACHE, "300000"),
+)
+
+SNOWPIPE = group(
+    "SNOWPIPE and the connector's process",
+    no_effect("snowflake.snowpipe.v2CleanerEnabled", r.BOOLEAN, "Whether staged files are cleaned.", _CLEANER, "true"),
+    no_effect("snowflake.snowpipe.v2CleanerThreads", r.whole(1), "Threads that clean.", _CLEANER, "1"),
+    no_effect("snowflake.snowpipe.v2CleanerIntervalSeconds", r.whole(1), "How often they do.", _CLEANER, "61"),
+    no_effect(
+        "snowflake.snowpipe.v1Cleaner.enable.reprocessFiles.cleanup",
+        r.BOOLEAN,
+        "Whether the older cleaner removes files that were loaded again.",
+        _CLEANER,
+        "true",
+    ),
+    no_effect(
+        "snowflake.snowpipe.stageFileNameExtensionEnabled",
+        r.BOOLEAN,
+        "Whether names of staged files carry the topic.",
+        "Firn's staged files always carry sink, table, topic and partition.",
+        "true",
+    ),
+    no_effect("jmx", r.BOOLEAN, "Metrics by JMX.", _NO_JMX, "true"),
+    no_effect("enable.mdc.logging", r.BOOLEAN, "Connect's context in log lines.", "Firn's log has its own.", "false"),
+    no_effect(
+        "provider",
+        r.one_of("UNKNOWN", "SELF_HOSTED", "CONFLUENT"),
+        "Who hosts Kafka.",
+        "the official connector only counts it.",
+        "UNKNOWN",
+    ),
+    no_effect(
+        "delivery.guarantee",
+        r.one_of("AT_LEAST_ONCE", "EXACTLY_ONCE"),
+        "Of older connectors.",
+        "Firn always delivers exactly once.",
+    ),
+    no_effect("snowflake.test.rebalancing", r.BOOLEAN, "For the connector's own tests.", "it only tests.", "false"),
+)
+
+FIRN = group(
+    "Firn's own",
+    honoured(
+        "firn.snowflake.warehouse",
+        r.TEXT,
+        "Warehouse that runs COPY.",
+        elsewhere="Snowflake secret or FIRN_SNOWFLAKE_WAREHOUSE",
+    ),
+    honoured(
+        "firn.batch.records", r.whole(1), "Records of one batch and commit at most, over all partitions.", "500000"
+    ),
+    honoured(
+        "firn.batch.bytes", r.whole(1), "Bytes of one batch at most, by observed record size.", str(512 * 1024**2)
+    ),
+    honoured("firn.trigger.interval.seconds", r.seconds(0), "Seconds between the starts of two batches.", "1"),
+    honoured("firn.topics.refresh.seconds", r.seconds(1), "How often topics.regex looks for new topics.", "30"),
+    honoured(
+        "firn.checkpoint.location",
+        r.TEXT,
+        "Where Spark keeps its plan of batches; any file system that Spark knows.",
+        elsewhere="FIRN_HOME/checkpoints",
+    ),
+)

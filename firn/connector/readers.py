@@ -1,0 +1,195 @@
+"""Readers: from the text of one parameter to its typed value. Each knows its type's name and the values allowed.
+
+What depends on several parameters is in `firn.connector.rules`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from firn.connector.parameter import Reader, ReadError
+
+# The official check: three or more labels, with or without scheme and port (SnowflakeURL of the official connector).
+_SNOWFLAKE_URL = re.compile(r"(https?://)?[\w-]+(\.[\w-]+){2,}(:\d+)?/?")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$-]*")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$]+")
+_HOST = re.compile(r"[A-Za-z0-9._:\[\]-]+")
+
+
+def _text(value: str) -> str:
+    if not value.strip():
+        raise ReadError("is empty")
+    return value.strip()
+
+
+def _boolean(value: str) -> bool:
+    if value.strip().lower() not in ("true", "false"):
+        raise ReadError("is neither true nor false")
+    return value.strip().lower() == "true"
+
+
+def _name(value: str) -> str:
+    if not _NAME.fullmatch(value.strip()):
+        raise ReadError("must begin with a letter or underscore and hold only letters, digits, _, - and $")
+    return value.strip()
+
+
+def _list(value: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
+
+
+def _topics(value: str) -> tuple[str, ...]:
+    topics = _list(value)
+    if not topics:
+        raise ReadError("names no topic")
+    for topic in topics:
+        _topic(topic)
+    return topics
+
+
+def _topic(value: str) -> str:
+    # Confluent Cloud writes its default as dlq-${connector}; the name is put in later.
+    if not _TOPIC.fullmatch(value.strip().replace("${connector}", "x")):
+        raise ReadError("names a topic with other characters than letters, digits, '.', '_', '-'", detail=repr(value))
+    return value.strip()
+
+
+def _regex(value: str) -> str:
+    try:
+        re.compile(_text(value))
+    except re.error as error:
+        raise ReadError("is not a regular expression", detail=str(error)) from None
+    return value.strip()
+
+
+def _table_map(value: str) -> tuple[tuple[str, str], ...]:
+    """`<topic or expression>:<table>` pairs; two expressions may not match one topic (the official rule)."""
+    pairs: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in value.split(","))):
+        topic, _, table = (piece.strip() for piece in part.partition(":"))
+        if not topic or not _TABLE.fullmatch(table):
+            raise ReadError("is not <topic>:<table>, separated by commas, with valid table names", detail=repr(part))
+        _regex(topic)
+        for other in pairs:
+            if topic == other:
+                raise ReadError("maps a topic twice", detail=repr(topic))
+            if re.fullmatch(topic, other) or re.fullmatch(other, topic):
+                raise ReadError("has overlapping topics", detail=f"{other!r} and {topic!r}")
+        pairs[topic] = table
+    return tuple(pairs.items())
+
+
+def _url(value: str) -> str:
+    if not _SNOWFLAKE_URL.fullmatch(_text(value)):
+        raise ReadError("is not a Snowflake address such as https://account.region.snowflakecomputing.com:443")
+    return value.strip()
+
+
+def _urls(value: str) -> tuple[str, ...]:
+    urls = _list(value)
+    if not urls or not all(re.match(r"https?://[^\s/]+", url) for url in urls):
+        raise ReadError("is not a list of http:// or https:// addresses, separated by commas")
+    return urls
+
+
+def _hosts(value: str) -> tuple[str, ...]:
+    """Java's http.nonProxyHosts: patterns separated by `|`; commas are taken too."""
+    return tuple(part.strip() for part in re.split(r"[|,]", value) if part.strip())
+
+
+def _host(value: str) -> str:
+    if not _HOST.fullmatch(value.strip()):
+        raise ReadError("is not a host name (no scheme, no port)")
+    return value.strip()
+
+
+def _pairs(value: str) -> tuple[tuple[str, str], ...]:
+    parts = [part.strip() for part in value.split(",") if part.strip()]
+    if not all(re.fullmatch(r"[^:]+:.+", part) for part in parts):
+        raise ReadError("is not <key>:<value>, separated by commas")
+    return tuple((part.partition(":")[0].strip(), part.partition(":")[2].strip()) for part in parts)
+
+
+TEXT = Reader("text", _text)
+ANY = Reader("text", str)
+BOOLEAN = Reader("boolean", _boolean, ("true", "false"))
+NAME = Reader("name", _name)
+LIST = Reader("list", _list)
+TOPIC = Reader("topic", _topic)
+TOPICS = Reader("list of topics", _topics)
+REGEX = Reader("regular expression", _regex)
+TABLE_MAP = Reader("map", _table_map)
+SNOWFLAKE_URL = Reader("address", _url)
+URLS = Reader("list of addresses", _urls)
+HOST = Reader("host", _host)
+HOSTS = Reader("list of host patterns", _hosts)
+PAIRS = Reader("map", _pairs)
+
+
+def whole(minimum: int, maximum: int = 2**63 - 1) -> Reader:
+    """A whole number from `minimum` to `maximum`."""
+
+    def parse(value: str) -> int:
+        if not re.fullmatch(r"[+-]?[0-9]{1,19}", value.strip()):
+            raise ReadError("is not a whole number")
+        number = int(value)
+        if number < minimum:
+            raise ReadError(f"is below the minimum {minimum}")
+        if number > maximum:
+            raise ReadError(f"is above the maximum {maximum}")
+        return number
+
+    shown = f"{minimum} or more" if maximum == 2**63 - 1 else f"{minimum} to {maximum}"
+    return Reader("whole number", parse, (shown,))
+
+
+def seconds(minimum: float) -> Reader:
+    """Seconds, also with a fraction."""
+
+    def parse(value: str) -> float:
+        if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value.strip()):
+            raise ReadError("is not a number of seconds")
+        if float(value) < minimum:
+            raise ReadError(f"is below the minimum {minimum:g}")
+        return float(value)
+
+    return Reader("seconds", parse, (f"{minimum:g} or more",))
+
+
+def one_of(*allowed: str) -> Reader:
+    """One of these words, in any case."""
+
+    def parse(value: str) -> str:
+        for choice in allowed:
+            if value.strip().lower() == choice.lower():
+                return choice
+        raise ReadError("is not one of the allowed values")
+
+    return Reader("word", parse, allowed)
+
+
+def only(value: str, why: str, *synonyms: str) -> Reader:
+    """Only the value that says what Firn does in any case; `why` others are refused."""
+
+    def parse(given: str) -> str:
+        if given.strip().lower() not in {value.lower(), *(synonym.lower() for synonym in synonyms)}:
+            raise ReadError(f"asks for what Firn does not do: {why}")
+        return value
+
+    return Reader("boolean" if value in ("true", "false") else "word", parse, (value,))
+
+
+def class_name(known: Mapping[str, Any], kind: str = "class") -> Reader:
+    """A Java class by its full name; its simple name is taken too."""
+    simple = {name.rpartition(".")[2]: name for name in known}
+
+    def parse(value: str) -> str:
+        found = simple.get(value.strip(), value.strip())
+        if found not in known:
+            raise ReadError(f"is not a {kind} that Firn knows")
+        return found
+
+    return Reader("class", parse, tuple(known))

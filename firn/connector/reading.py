@@ -1,0 +1,134 @@
+"""From the texts of a file to typed values, one parameter at a time: references, families of names, readers.
+
+What depends on several parameters is in `firn.connector.rules`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Any
+
+from pydantic import SecretStr
+
+from firn.connector import readers
+from firn.connector.checked import Check, Fault, Given
+from firn.connector.parameter import Effect, Parameter, ReadError
+from firn.connector.parameters import PARAMETERS
+from firn.connector.references import (
+    HIDDEN,
+    Referenced,
+    ReferenceFault,
+    Resolver,
+    Unresolved,
+    has_reference,
+    is_reference,
+)
+from firn.kafka_properties import Judgement, judge
+
+_TRANSFORM = re.compile(r"(transforms|predicates)\.([^.]+)\.(.+)")
+_CLIENTS = {"kafka.": "consumer", "consumer.override.": "consumer", "producer.override.": "producer"}
+_OTHER_CLIENTS = {"admin.override.": "admin"}
+_EFFECTS = {"honoured": Effect.HONOURED, "warned": Effect.NO_EFFECT, "refused": Effect.REFUSED}
+
+
+def read_all(check: Check, raw: dict[str, str], resolver: Resolver) -> None:
+    """Read every parameter of a file into the check."""
+    for name, text in raw.items():
+        parameter, nearest = _definition(name)
+        if parameter is None:
+            # The value under a misspelt name may be a secret: it is not shown.
+            check.faults.append(Fault(name, "", "is not a known parameter", nearest=nearest))
+        else:
+            _read(check, parameter, text, resolver, nearest)
+
+
+def kafka_property(name: str) -> str | None:
+    """The Java property that `kafka.*` and `consumer.override.*` name, if the parameter is one of these."""
+    if name in PARAMETERS:
+        return None
+    return next((name.removeprefix(p) for p in ("consumer.override.", "kafka.") if name.startswith(p)), None)
+
+
+def _definition(name: str) -> tuple[Parameter | None, str | None]:
+    """A known parameter, or one of a family of names; with the nearest known name where it is none."""
+    if name in PARAMETERS:
+        return PARAMETERS[name], None
+    for prefix, role in (_CLIENTS | _OTHER_CLIENTS).items():
+        if name.startswith(prefix):
+            return _client_property(name, prefix, judge(name.removeprefix(prefix), role))  # type: ignore[arg-type]
+    if _TRANSFORM.fullmatch(name):
+        return Parameter(name, readers.TEXT, "An option of a single message transform."), None
+    if name.startswith("header.converter."):
+        return _header_option(name), None
+    return None, nearest_name(name)
+
+
+def _client_property(name: str, prefix: str, judged: Judgement) -> tuple[Parameter, str | None]:
+    effect, reason = _EFFECTS[judged.kind], judged.reason
+    nearest = prefix + judged.nearest if judged.nearest else None
+    if prefix == "kafka." and judged.kind == "refused" and not judged.nearest:
+        nearest = nearest_name(name, cutoff=0.8)
+    return Parameter(
+        name, readers.ANY, "A client property.", effect=effect, reason=reason, secret=judged.secret
+    ), nearest
+
+
+def _header_option(name: str) -> Parameter:
+    reason = "header converters have no options that change what is read."
+    return Parameter(name, readers.ANY, "An option.", effect=Effect.NO_EFFECT, reason=reason)
+
+
+def nearest_name(name: str, cutoff: float = 0.5) -> str | None:
+    """The known parameter that a misspelt name most likely means."""
+    return next(iter(difflib.get_close_matches(name.strip().lower(), PARAMETERS, n=1, cutoff=cutoff)), None)
+
+
+def _read(check: Check, parameter: Parameter, raw: str, resolver: Resolver, nearest: str | None) -> None:
+    name, referenced = parameter.name, has_reference(raw)
+    if parameter.empty and not raw.strip():
+        return
+    given = Given(parameter, _shown(parameter, raw), referenced)
+    check.given[name] = given
+    if parameter.effect is Effect.REFUSED:
+        check.fault(name, f"is refused: {parameter.reason}", nearest=nearest)
+        return
+    try:
+        text = resolver.resolve(raw)
+    except Unresolved:
+        check.unchecked.append(name)
+        return
+    except ReferenceFault as fault:
+        check.faults.append(Fault(name, "", str(fault)))
+        return
+    try:
+        value = parameter.reader.parse(text)
+    except ReadError as error:
+        hidden = referenced or parameter.secret or not error.detail
+        check.fault(name, error.problem if hidden else f"{error.problem}: {error.detail}", parameter.reader.allowed)
+        return
+    check.given[name] = Given(parameter, given.shown, referenced, _masked(value, parameter, referenced))
+    if parameter.effect is Effect.NO_EFFECT:
+        check.warn(name, f"has no effect: {parameter.reason}")
+
+
+def _shown(parameter: Parameter, raw: str) -> str:
+    if is_reference(raw):
+        return raw.strip()
+    if parameter.secret:
+        return HIDDEN
+    # An address may carry a password.
+    return repr(re.sub(r"(://)[^/@\s]+@", r"\1(hidden)@", raw))
+
+
+def _masked(value: Any, parameter: Parameter, referenced: bool) -> Any:
+    """The value so that no repr shows it where it is secret or came from a reference."""
+    if parameter.secret:
+        return SecretStr(value)
+    if not referenced:
+        return value
+    if isinstance(value, str):
+        return Referenced(value)
+    if isinstance(value, tuple):
+        return tuple(_masked(part, parameter, referenced) for part in value)
+    return value

@@ -1,0 +1,111 @@
+"""References in a connector file: ${secretsmanager:<secret>:<key>}, ${env:<name>}, ${file:<path>:<key>}.
+
+They are resolved once, at start, inside any value. What came from one is never written down or shown: texts are marked
+(`Referenced`) so that no repr has them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from firn.connector.file import read_connector_file
+from firn.errors import ConfigError, TerminalError
+from firn.secrets import read_secret_key
+from firn.settings import Settings
+
+PROVIDERS = ("secretsmanager", "env", "file")
+_REFERENCE = re.compile(r"\$\{([A-Za-z]+):([^{}]*)\}")
+HIDDEN = "(hidden)"
+
+
+class ReferenceFault(Exception):  # noqa: N818 (never leaves this package)
+    """A reference that leads nowhere; the message names it and holds no value."""
+
+
+class Unresolved(Exception):  # noqa: N818 (not an error: nothing was asked)
+    """A reference to Secrets Manager, which this resolver does not ask."""
+
+
+class Referenced(str):
+    """A text that came from a reference: it works like any other and its repr hides it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'(from a reference)'"
+
+
+class Resolver:
+    """Resolves references. Without settings Secrets Manager is not asked, and its references are left unchecked."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self._settings = settings
+
+    def resolve(self, text: str) -> str:
+        """The text with every reference replaced. Raises ReferenceFault, Unresolved, or TransientError."""
+        return _REFERENCE.sub(lambda found: self.look_up(found[1].lower(), found[2]), text)
+
+    def look_up(self, provider: str, rest: str) -> str:
+        """The value of one reference. Raises as `resolve` does."""
+        if provider == "env":
+            return _environment(rest)
+        if provider == "file":
+            return _file(rest)
+        if provider == "secretsmanager":
+            return self._secret(rest)
+        raise ReferenceFault(
+            f"${{{provider}:{rest}}} names an unknown source: {', '.join(PROVIDERS)} can be referred to"
+        )
+
+    def _secret(self, rest: str) -> str:
+        secret_id, key = _split(rest, f"${{secretsmanager:{rest}}}", "secretsmanager:<secret>:<key>")
+        if self._settings is None:
+            raise Unresolved
+        try:
+            return read_secret_key(self._settings, secret_id, key).get_secret_value()
+        except TerminalError as error:
+            raise ReferenceFault(f"${{secretsmanager:{rest}}} leads nowhere: {error.what}") from None
+
+
+def has_reference(text: str) -> bool:
+    """Whether a text holds a reference."""
+    return _REFERENCE.search(text) is not None
+
+
+def is_reference(text: str) -> bool:
+    """Whether a text is one reference and nothing else: then showing it shows no part of a secret."""
+    return _REFERENCE.fullmatch(text.strip()) is not None
+
+
+def _environment(name: str) -> str:
+    value = os.environ.get(name.lstrip(":"))  # Kafka's EnvVarConfigProvider also takes ${env::NAME}
+    if value is None:
+        raise ReferenceFault(f"${{env:{name}}} names an environment variable that is not set")
+    return value
+
+
+def _file(rest: str) -> str:
+    shown = f"${{file:{rest}}}"
+    path, key = _split(rest, shown, "file:<path>:<key>")
+    try:
+        fields = read_connector_file(Path(path))
+    except ConfigError as error:
+        raise ReferenceFault(f"{shown} leads nowhere: {_without_values(error)}") from None
+    except ValueError:
+        raise ReferenceFault(f"{shown} names a path that cannot be read") from None
+    if key not in fields:
+        raise ReferenceFault(f"{shown} names a key that the file does not have")
+    return fields[key]
+
+
+def _without_values(error: ConfigError) -> str:
+    return "the file cannot be read" if "cannot be read" in error.what else "the file is neither JSON nor .properties"
+
+
+def _split(rest: str, shown: str, form: str) -> tuple[str, str]:
+    first, colon, key = rest.rpartition(":")
+    if not colon or not first or not key:
+        raise ReferenceFault(f"{shown} does not have the form ${{{form}}}")
+    return first, key

@@ -1,0 +1,162 @@
+"""Rules over several parameters: topics, method, login, proxy, errors, buffers, Kafka's client.
+
+Source of the rules: the official connector's checks (tests/vectors/config_validation.json). Converters have their own
+(`firn.connector.conversion`).
+"""
+
+from __future__ import annotations
+
+from pydantic import SecretStr
+
+from firn.connector.checked import Check
+from firn.connector.config import KafkaProperty, Method
+from firn.connector.parameters import PARAMETERS
+from firn.connector.parameters.connect import STREAMING_CLASSES
+from firn.connector.reading import kafka_property
+from firn.errors import ConfigError
+from firn.kafka_properties import faults, judge, managed_properties
+from firn.keys import private_key_der
+
+FIRST_OFFSET = "auto.offset.reset"
+_FLUSH_MINIMUM = {Method.SNOWPIPE: 10, Method.SNOWPIPE_STREAMING: 1}
+
+
+def apply_rules(check: Check) -> None:
+    """All rules but those of converters; faults, warnings and pending sentences go into the check."""
+    for name, parameter in PARAMETERS.items():
+        if parameter.required and not check.has(name):
+            check.fault(name, "is required")
+    _topics(check)
+    _method(check)
+    _login(check)
+    _proxy(check)
+    _buffers(check)
+    _errors(check)
+    _kafka(check)
+
+
+def kafka_properties(check: Check) -> tuple[KafkaProperty, ...]:
+    """Client properties under Java's names: managed names, then kafka.*, then consumer.override.*, which wins."""
+    properties = list(_managed(check))
+    for prefix in ("kafka.", "consumer.override."):
+        for name, given in check.given.items():
+            java = kafka_property(name) if name.startswith(prefix) else None
+            if java and java != FIRST_OFFSET and given.value is not None and judge(java).kind == "honoured":
+                text = given.value
+                properties.append(KafkaProperty(java, text if isinstance(text, SecretStr) else SecretStr(text)))
+    return tuple({each.name: each for each in properties}.values())
+
+
+def first_offset(check: Check) -> str:
+    """Where a sink begins that has never run."""
+    for name in (f"consumer.override.{FIRST_OFFSET}", f"kafka.{FIRST_OFFSET}"):
+        if check.has(name) and check.given[name].value:
+            return str(check.given[name].value).strip().lower()
+    return "earliest"
+
+
+def _topics(check: Check) -> None:
+    if check.has("topics") and check.has("topics.regex"):
+        check.fault("topics.regex", "is given beside topics: exactly one of the two must be")
+    if not check.has("topics") and not check.has("topics.regex"):
+        check.fault("topics", "is required, or topics.regex")
+
+
+def _method(check: Check) -> None:
+    connector = check.given.get("connector.class")
+    if connector and connector.value in STREAMING_CLASSES and check.method is Method.SNOWPIPE:
+        check.fault("snowflake.ingestion.method", "contradicts connector.class, which streams", ("SNOWPIPE_STREAMING",))
+    if check.method is Method.SNOWPIPE_STREAMING:
+        check.pending.append("Method SNOWPIPE_STREAMING is still to come; use SNOWPIPE.")
+        if check.has("snowflake.user.name") and not check.has("snowflake.role.name"):
+            check.fault("snowflake.role.name", "is required with SNOWPIPE_STREAMING")
+    else:
+        for name in ("snowflake.enable.schematization", "enable.streaming.client.optimization"):
+            if check.has(name) and check.get(name):
+                check.fault(name, "is only available with SNOWPIPE_STREAMING", ("false",))
+    if check.get("snowflake.enable.schematization"):
+        check.pending.append("snowflake.enable.schematization is still to come; leave it out for RECORD_CONTENT.")
+    if check.get("auto.evolve"):
+        check.pending.append("auto.evolve is still to come; leave it out.")
+
+
+def _login(check: Check) -> None:
+    if check.get("snowflake.authenticator") == "oauth":
+        for field in ("client.id", "client.secret", "refresh.token"):
+            if not check.has(f"snowflake.oauth.{field}"):
+                check.fault(f"snowflake.oauth.{field}", "is required with snowflake.authenticator=oauth")
+        check.fault("snowflake.authenticator", "is refused: Firn logs in with a key pair only", ("snowflake_jwt",))
+    key, passphrase = (check.get(f"snowflake.private.key{suffix}") for suffix in ("", ".passphrase"))
+    if check.has("snowflake.private.key.passphrase") and not check.has("snowflake.private.key"):
+        check.fault("snowflake.private.key.passphrase", "is given without snowflake.private.key")
+    if key is None or "snowflake.private.key.passphrase" in check.unchecked:
+        return
+    try:
+        private_key_der(key, passphrase)
+    except ConfigError as error:
+        check.fault("snowflake.private.key", f"cannot be used: {error.what}")
+
+
+def _proxy(check: Check) -> None:
+    host, port = (check.has(f"jvm.proxy.{part}") for part in ("host", "port"))
+    if host != port:
+        for part in ("host", "port"):
+            check.fault(
+                f"jvm.proxy.{part}", "and jvm.proxy.port must be given together" if part == "host" else _TOGETHER
+            )
+    if not host:
+        for name in ("jvm.proxy.username", "jvm.proxy.password", "jvm.nonProxy.hosts"):
+            if check.has(name):
+                check.warn(name, "has no effect: no proxy is named (jvm.proxy.host).")
+
+
+_TOGETHER = "and jvm.proxy.host must be given together"
+
+
+def _buffers(check: Check) -> None:
+    minimum = _FLUSH_MINIMUM[check.method]
+    seconds = check.get("buffer.flush.time")
+    if check.has("buffer.flush.time") and seconds < minimum:
+        check.override("buffer.flush.time", minimum, str(minimum))
+        check.warn(
+            "buffer.flush.time",
+            f"is below the minimum of {check.method} and raised to {minimum} s, as the official connector does.",
+        )
+
+
+def _errors(check: Check) -> None:
+    if check.get("errors.tolerance") == "all":
+        check.pending.append("errors.tolerance=all is still to come; use none.")
+    if check.has("errors.deadletterqueue.topic.name"):
+        check.pending.append("errors.deadletterqueue.topic.name: dead letters are still to come; leave it out.")
+        if check.get("errors.tolerance") == "none" and "errors.tolerance" not in check.unchecked:
+            check.warn("errors.deadletterqueue.topic.name", "has no effect without errors.tolerance=all.")
+
+
+def _managed(check: Check) -> tuple[KafkaProperty, ...]:
+    if check.get("kafka.auth.mode") == "SERVICE_ACCOUNT":
+        return managed_properties(check.get("kafka.endpoint"), None, None)
+    return managed_properties(*(check.get(f"kafka.{part}") for part in ("endpoint", "api.key", "api.secret")))
+
+
+def _kafka(check: Check) -> None:
+    key, secret = (check.has(f"kafka.api.{part}") for part in ("key", "secret"))
+    if key != secret:
+        check.fault("kafka.api.secret" if key else "kafka.api.key", "is missing: kafka.api.key and .secret go together")
+    if check.get("kafka.auth.mode") == "SERVICE_ACCOUNT":
+        check.warn("kafka.auth.mode", "SERVICE_ACCOUNT exists in Confluent Cloud only: the Kafka secret is used.")
+    for name in list(check.given):
+        if kafka_property(name) == FIRST_OFFSET:
+            _first_offset(check, name)
+    names = {java: name for name in check.given if (java := kafka_property(name))}
+    for fault in faults(kafka_properties(check)):
+        check.fault(names.get(fault.name, f"kafka.{fault.name}"), fault.what, fault.allowed)
+
+
+def _first_offset(check: Check, name: str) -> None:
+    value = check.given[name].value
+    if value is None or str(value).strip().lower() in ("earliest", "latest"):
+        return
+    none = str(value).strip().lower() == "none"
+    problem = "would leave a new sink nowhere to begin" if none else "is not one of the allowed values"
+    check.fault(name, problem, ("earliest", "latest"))
