@@ -23,7 +23,7 @@ from spark_jobs.sink.decode import avro_decoder
 from spark_jobs.sink.decode.reference import ReferenceDecoder
 from spark_jobs.sink.decode.scalars import CLASSIC_ZONE
 from spark_jobs.sink.decode.schema import parse_schema
-from spark_jobs.sink.header_columns import json_strings
+from spark_jobs.sink.decode.text import StringDecoder
 from spark_jobs.sink.metadata import record_metadata
 
 RECORDS, BATCH = 1_000_000, 10_000
@@ -76,7 +76,7 @@ def metadata(batch: pa.RecordBatch, *, with_headers: bool) -> pa.StringArray:
         offsets=batch.column("offset"),
         timestamps=batch.column("timestamp"),
         timestamp_types=0,
-        keys=json_strings(batch.column("key")),
+        keys=StringDecoder().decode(batch.column("key")).content,
         schema_ids=pa.array([1], pa.int32()).take(pa.array([0] * batch.num_rows)),
         key_schema_ids=None,
         headers=batch.column("headers") if with_headers else None,

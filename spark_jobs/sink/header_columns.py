@@ -6,15 +6,13 @@ others go one by one through `headers`. Not for: which record has which headers 
 
 from __future__ import annotations
 
-from binascii import b2a_base64
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.connector.config import HeaderFormat
-from spark_jobs.sink.decode.render import escaped, join
+from spark_jobs.sink.decode.text import BytesDecoder, json_strings, utf8_text
 from spark_jobs.sink.headers import header_text
 
 _INTEGER = r"^(?:0|-?[1-9][0-9]{0,17})$"
@@ -44,42 +42,17 @@ def header_texts(values: pa.BinaryArray, header_format: HeaderFormat = HeaderFor
     """
     match header_format:
         case HeaderFormat.SIMPLE:
-            texts = _guessed(_text(values))
+            texts = _guessed(utf8_text(values))
         case HeaderFormat.STRING:
-            texts = json_strings(values)
+            texts = json_strings(utf8_text(values))
         case HeaderFormat.BYTES:
-            texts = _base64(values)
+            texts = BytesDecoder().decode(values).content
     return pc.fill_null(texts, "null")
-
-
-def json_strings(values: pa.BinaryArray) -> pa.StringArray:
-    """Bytes as JSON strings, whatever they look like (null stays null); not UTF-8 = replacement characters."""
-    return _strings(_text(values))
-
-
-def _text(values: pa.BinaryArray) -> pa.StringArray:
-    """Bytes as text; what is not UTF-8 gets replacement characters."""
-    try:
-        return values.cast(pa.string())
-    except pa.ArrowInvalid:
-        texts = [None if value is None else value.decode("utf-8", "replace") for value in values.to_pylist()]
-        return pa.array(texts, pa.string())
-
-
-def _strings(text: pa.StringArray) -> pa.StringArray:
-    return join(['"', escaped(text), '"'])
-
-
-def _base64(values: pa.BinaryArray) -> pa.StringArray:
-    texts = [
-        None if value is None else f'"{b2a_base64(value, newline=False).decode()}"' for value in values.to_pylist()
-    ]
-    return pa.array(texts, pa.string())
 
 
 def _guessed(text: pa.StringArray) -> pa.StringArray:
     """Columnwise for plain strings and integers, `header_text` for the others."""
-    texts = _strings(text)
+    texts = json_strings(text)
     special = np.flatnonzero(~_surely_strings(text))
     if len(special):
         at = pa.array(special)
