@@ -16,6 +16,7 @@ _MASK = (1 << 64) - 1
 
 # Reads one value of `data` at a position, appends its JSON to the parts, returns the position behind it.
 Reader: TypeAlias = Callable[[bytes, int, list[str]], int]
+NewParts: TypeAlias = Callable[[], list[str]]
 
 
 class Limits:
@@ -23,6 +24,22 @@ class Limits:
 
     depth = 0
     empty_items = 0
+    text = 0
+
+
+class BoundedParts(list[str]):
+    """Parts that refuse to become more text than `most` characters: a symbol of a megabyte takes one byte of data."""
+
+    def __init__(self, limits: Limits, most: int) -> None:
+        super().__init__()
+        self._limits, self._most = limits, most
+
+    def append(self, part: str) -> None:
+        """Append and count; all parts of one value share the count."""
+        self._limits.text += len(part)
+        if self._limits.text > self._most:
+            raise malformed(f"the value has more than {self._most} characters of JSON")
+        super().append(part)
 
 
 def malformed(detail: str) -> MalformedError:
