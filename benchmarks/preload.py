@@ -7,8 +7,8 @@ import time
 
 from firn import kafka
 from firn.errors import ConfigError
+from firn.kafka_client import client_from_settings
 from firn.produce.run import order_schema, prepare, produce_orders
-from firn.secrets import KafkaSecret, read_secret
 from firn.settings import Settings
 
 SEED = 20_261_121
@@ -16,7 +16,7 @@ SEED = 20_261_121
 
 def preload(settings: Settings, topic: str, records: int) -> None:
     """Fill the topic up to `records` orders; one that holds more is an error, because figures would not compare."""
-    admin = kafka.admin_client(settings, read_secret(settings, settings.kafka_secret_id, KafkaSecret))
+    admin = kafka.admin_client(client_from_settings(settings))
     known = kafka.find_topics(admin, [topic])
     held = 0
     if known:

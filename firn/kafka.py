@@ -1,9 +1,7 @@
-"""Kafka clients and topic admin through librdkafka, with errors a person can act on. Java clients: `firn.kafka_jvm`.
+"""Asking a cluster about topics and offsets through librdkafka, with errors a person can act on (`firn.kafka_faults`).
 
-Not for producing or consuming records, and not for deciding what a topic should be: that is `firn.provision`.
-
-Errors come from `firn.kafka_faults`. Property names are librdkafka's
-(CONFIGURATION.md) and the Apache Kafka documentation's ("Consumer Configs", "Security").
+Not for producing or consuming records, nor for what a client is told (`firn.kafka_client`), nor for deciding what a
+topic should be (`firn.provision`).
 """
 
 from __future__ import annotations
@@ -14,17 +12,15 @@ import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from firn.errors import ConfigError, FirnError
-from firn.kafka_faults import ConnectionFaults
-from firn.secrets import KafkaSecret
-from firn.settings import Settings
+from firn.kafka_client import KafkaClient
+from firn.kafka_faults import ConnectionFaults, refused_configuration
 
 K = TypeVar("K")
 
@@ -48,36 +44,9 @@ class TopicInfo:
     replication_factor: int
 
 
-def client_config(settings: Settings, secret: KafkaSecret) -> dict[str, str]:
-    """Configuration of any librdkafka client: plain strings, so it may travel to another process. Holds credentials."""
-    config = {
-        "bootstrap.servers": secret.bootstrap_servers,
-        "security.protocol": settings.kafka_security_protocol,
-        "client.id": "firn",
-    }
-    if settings.kafka_security_protocol.startswith("SASL"):
-        config["sasl.mechanisms"] = settings.kafka_sasl_mechanism
-        config["sasl.username"] = secret.api_key.get_secret_value()
-        config["sasl.password"] = secret.api_secret.get_secret_value()
-    if settings.kafka_ssl_ca_location and settings.kafka_security_protocol.endswith("SSL"):
-        config["ssl.ca.location"] = ca_file(settings.kafka_ssl_ca_location)
-    return config
-
-
 def with_callbacks(config: Mapping[str, str], faults: ConnectionFaults) -> dict[str, Any]:
     """A client configuration that reports to `faults` and a logger; by itself librdkafka fills stderr when cut off."""
     return {**config, "error_cb": faults, "logger": _CLIENT_LOG}
-
-
-def ca_file(path: Path) -> str:
-    """The CA file as text for a client's configuration. Raises ConfigError where it does not exist."""
-    if not path.is_file():
-        raise ConfigError(
-            "The CA file for Kafka does not exist.",
-            where=str(path),
-            next_step="Correct FIRN_KAFKA_SSL_CA_LOCATION, or unset it to use the system's certificates.",
-        )
-    return str(path)
 
 
 @dataclass(frozen=True)
@@ -86,6 +55,7 @@ class KafkaAdmin:
 
     client: AdminClient
     faults: ConnectionFaults
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
 
     def wait(self, futures: Mapping[K, Future[Any]], doing: str) -> dict[K, Any]:
         """Wait for all answers of one request: per key a result or Kafka's error.
@@ -110,18 +80,14 @@ class KafkaAdmin:
         return answer
 
 
-def admin_client(settings: Settings, secret: KafkaSecret) -> KafkaAdmin:
+def admin_client(client: KafkaClient) -> KafkaAdmin:
     """A client for topics and offsets. Connects on its first request; raises ConfigError for a setting it refuses."""
-    faults = ConnectionFaults(secret.bootstrap_servers)
+    faults = ConnectionFaults(client.brokers)
+    isolation = IsolationLevel.READ_COMMITTED if client.read_committed else IsolationLevel.READ_UNCOMMITTED
     try:
-        client = AdminClient(with_callbacks(client_config(settings, secret), faults))
+        return KafkaAdmin(AdminClient(with_callbacks(client.librdkafka(), faults)), faults, isolation)
     except KafkaException as error:
-        raise ConfigError(
-            f"The Kafka client refuses its configuration: {error.args[0].str()}.",
-            where=f"brokers {secret.bootstrap_servers}",
-            next_step="Correct bootstrap_servers in the Kafka secret and the FIRN_KAFKA_* settings.",
-        ) from None
-    return KafkaAdmin(client, faults)
+        raise refused_configuration(error.args[0], client.brokers) from None
 
 
 def find_topics(admin: KafkaAdmin, names: Iterable[str]) -> dict[str, TopicInfo]:
@@ -164,7 +130,7 @@ def topic_names(admin: KafkaAdmin) -> list[str]:
 def offsets(
     admin: KafkaAdmin, partitions: Iterable[tuple[str, int]], at: Literal["earliest", "latest"]
 ) -> dict[tuple[str, int], int]:
-    """First offset still held (earliest) or the offset after the last record (latest), per (topic, partition).
+    """First offset still held (earliest) or the offset after the last readable record (latest), per (topic, partition).
 
     Raises ConfigError for a topic or partition that does not exist, otherwise like `find_topics`.
     """
@@ -172,7 +138,7 @@ def offsets(
     asked = {TopicPartition(topic, number): spec for topic, number in partitions}
     if not asked:
         return {}
-    futures = admin.client.list_offsets(asked, request_timeout=REQUEST_SECONDS)
+    futures = admin.client.list_offsets(asked, request_timeout=REQUEST_SECONDS, isolation_level=admin.isolation)
     result: dict[tuple[str, int], int] = {}
     for key, answer in admin.wait(futures, f"list {at} offsets").items():
         if isinstance(answer, KafkaError):

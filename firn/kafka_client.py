@@ -19,7 +19,7 @@ from firn.kafka_jaas import render
 from firn.kafka_librdkafka import librdkafka_config
 from firn.kafka_properties import faults, judge, spelled
 from firn.kafka_property_table import FIRST_OFFSET, TOKEN_HANDLER
-from firn.secrets import KafkaSecret
+from firn.secrets import KafkaSecret, read_secret
 from firn.settings import Settings
 
 JAAS_VARIABLE = "FIRN_KAFKA_JAAS"
@@ -82,6 +82,11 @@ class KafkaClient:
     @property
     def _values(self) -> dict[str, str]:
         return {p.name: p.value.get_secret_value() for p in self.properties}
+
+
+def client_from_settings(settings: Settings) -> KafkaClient:
+    """The client of settings and secret alone, for what no connector is about. Raises the errors of `read_secret`."""
+    return kafka_client(settings, read_secret(settings, settings.kafka_secret_id, KafkaSecret))
 
 
 def needs_secret(properties: Iterable[KafkaProperty]) -> bool:

@@ -77,6 +77,15 @@ class ConnectionFaults:
         return connection_error(error.code(), f"{doing}: {error.str()}", self.brokers)
 
 
+def refused_configuration(error: KafkaError, brokers: str) -> ConfigError:
+    """What librdkafka says when a client is made: a file or value that it cannot use."""
+    return ConfigError(
+        f"The Kafka client refuses its configuration: {error.str().strip()}.",
+        where=f"brokers {brokers}",
+        next_step="Correct the connector's kafka.* properties, or the Kafka secret and the FIRN_KAFKA_* settings.",
+    )
+
+
 def connection_error(code: int, text: str, brokers: str) -> FirnError:
     """A librdkafka error code and its text as the error of its kind; without a better idea it is transient."""
     where = f"brokers {brokers}"

@@ -141,4 +141,10 @@ def _certificates(store: bytes, password: str | None, location: str) -> str:
             where=f"ssl.truststore.location={location}",
             next_step="Correct ssl.truststore.password, or set ssl.truststore.type=PEM for a PEM file.",
         ) from None
+    if not content.additional_certs:
+        raise ConfigError(
+            "The trust store holds no trusted certificate.",
+            where=f"ssl.truststore.location={location}",
+            next_step="Import the CA of the brokers: keytool -importcert.",
+        )
     return "".join(c.certificate.public_bytes(Encoding.PEM).decode() for c in content.additional_certs)

@@ -13,14 +13,15 @@ from pydantic import BaseModel, Field
 from firn.avro_schema import read_schema
 from firn.errors import FirnError, TerminalError, TransientError
 from firn.kafka import admin_client
+from firn.kafka_client import client_from_settings
 from firn.produce.run import order_schema
 from firn.provision.findings import Finding, Mode
 from firn.provision.snowflake import check_snowflake
 from firn.provision.subject import ensure_subject
 from firn.provision.topic import ensure_topic, topic_spec
-from firn.registry import registry_client
+from firn.registry import login_from_secret, registry_client
 from firn.retry import with_retries
-from firn.secrets import KafkaSecret, RegistrySecret, SnowflakeSecret, read_secret
+from firn.secrets import RegistrySecret, SnowflakeSecret, read_secret
 from firn.settings import Compatibility, Settings, load_settings
 from firn.snowflake import login_from
 
@@ -95,10 +96,10 @@ def _schema(schema_file: Path | None, *, named: bool) -> str | None:
 @task(name="topic")
 def topic_step(settings: Settings, mode: Mode) -> list[Finding]:
     """Make or compare the topic."""
-    secret = read_secret(settings, settings.kafka_secret_id, KafkaSecret)
+    client = client_from_settings(settings)
     spec = topic_spec(settings, settings.topic)
     return with_retries(
-        settings.retry_deadline_seconds, lambda: ensure_topic(admin_client(settings, secret), spec, mode)
+        settings.retry_deadline_seconds, lambda: ensure_topic(admin_client(client), spec, mode)
     )
 
 
@@ -106,7 +107,7 @@ def topic_step(settings: Settings, mode: Mode) -> list[Finding]:
 def subject_step(settings: Settings, schema: str, mode: Mode) -> list[Finding]:
     """Register the schema and set the subject's compatibility."""
     secret = read_secret(settings, settings.registry_secret_id, RegistrySecret)
-    client, subject = registry_client(settings, secret), f"{settings.topic}-value"
+    client, subject = registry_client(login_from_secret(secret)), f"{settings.topic}-value"
     return with_retries(
         settings.retry_deadline_seconds,
         lambda: ensure_subject(client, subject, schema, settings.registry_compatibility, mode),

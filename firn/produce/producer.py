@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from firn.errors import ConfigError, FirnError, TerminalError, TransientError
-from firn.kafka import client_config, with_callbacks
-from firn.kafka_faults import ConnectionFaults
+from firn.errors import FirnError, TerminalError, TransientError
+from firn.kafka import with_callbacks
+from firn.kafka_client import KafkaClient
+from firn.kafka_faults import ConnectionFaults, refused_configuration
 from firn.produce.interrupts import interrupts
 from firn.produce.records import Record
-from firn.secrets import KafkaSecret
 from firn.settings import Settings
 
 _POLL_EVERY = 1_000
@@ -75,10 +75,10 @@ def stopped(report: DeliveryReport) -> UndeliveredError | RejectedError:
     return error
 
 
-def producer_config(settings: Settings, secret: KafkaSecret) -> dict[str, str]:
+def producer_config(settings: Settings, client: KafkaClient) -> dict[str, str]:
     """librdkafka's configuration for idempotent, batched production; the partitioner is that of Java's clients."""
     return {
-        **client_config(settings, secret),
+        **client.librdkafka(),
         "enable.idempotence": "true",
         "acks": "all",
         "compression.type": "lz4",
@@ -94,7 +94,7 @@ def producer_config(settings: Settings, secret: KafkaSecret) -> dict[str, str]:
 
 def produce_all(
     settings: Settings,
-    secret: KafkaSecret,
+    client: KafkaClient,
     topic: str,
     records: Iterable[Record],
     *,
@@ -107,7 +107,7 @@ def produce_all(
     Never raises for what happens on the way: a bad row, an interrupt or a failed delivery ends up in the report, after
     everything sent before it was flushed.
     """
-    run = _Run(settings, secret, topic, {"source": _SOURCE, **headers}, progress)
+    run = _Run(settings, client, topic, {"source": _SOURCE, **headers}, progress)
     started = time.monotonic()
     with interrupts() as interrupted:
         try:
@@ -123,10 +123,10 @@ class _Run:
     """One producer and what its delivery reports added up to."""
 
     def __init__(
-        self, settings: Settings, secret: KafkaSecret, topic: str, headers: dict[str, str], progress: Progress
+        self, settings: Settings, client: KafkaClient, topic: str, headers: dict[str, str], progress: Progress
     ) -> None:
-        self._faults = ConnectionFaults(secret.bootstrap_servers)
-        self._producer = _producer(producer_config(settings, secret), self._faults)
+        self._faults = ConnectionFaults(client.brokers)
+        self._producer = _producer(producer_config(settings, client), self._faults)
         self._headers: list[tuple[str, Any]] = list(headers.items())
         self._topic, self._progress = topic, progress
         self._by_partition: dict[int, list[int]] = {}
@@ -208,8 +208,4 @@ def _producer(config: dict[str, str], faults: ConnectionFaults) -> Producer:
     try:
         return Producer(with_callbacks(config, faults))
     except KafkaException as error:
-        raise ConfigError(
-            f"The Kafka client refuses its configuration: {error.args[0].str()}.",
-            where=f"brokers {faults.brokers}",
-            next_step="Correct bootstrap_servers in the Kafka secret and the FIRN_KAFKA_* settings.",
-        ) from None
+        raise refused_configuration(error.args[0], faults.brokers) from None

@@ -13,13 +13,14 @@ from typing import Any
 from firn import registry
 from firn.avro_schema import parse, read_schema
 from firn.kafka import admin_client
+from firn.kafka_client import KafkaClient, client_from_settings
 from firn.produce.orders import SCHEMA_FILE, Clock, first_order_id, order_events
 from firn.produce.producer import DeliveryReport, Progress, produce_all
 from firn.produce.records import check_columns, encoder, file_records, order_records
 from firn.produce.rows import RowFile, open_rows
 from firn.provision.subject import ensure_subject
 from firn.provision.topic import ensure_topic, topic_spec
-from firn.secrets import KafkaSecret, RegistrySecret, read_secret
+from firn.secrets import RegistrySecret, read_secret
 from firn.settings import Settings
 
 
@@ -28,7 +29,7 @@ class Target:
     """Where records go: the topic exists, the schema is registered."""
 
     topic: str
-    kafka: KafkaSecret
+    kafka: KafkaClient
     schema: Any
     schema_id: int
 
@@ -66,10 +67,11 @@ def order_schema() -> str:
 
 def prepare(settings: Settings, topic: str, schema: str) -> Target:
     """Make the topic and register the schema under `<topic>-value` where they are absent."""
-    kafka = read_secret(settings, settings.kafka_secret_id, KafkaSecret)
-    client = registry.registry_client(settings, read_secret(settings, settings.registry_secret_id, RegistrySecret))
+    kafka = client_from_settings(settings)
+    secret = read_secret(settings, settings.registry_secret_id, RegistrySecret)
+    client = registry.registry_client(registry.login_from_secret(secret))
     subject = f"{topic}-value"
-    ensure_topic(admin_client(settings, kafka), topic_spec(settings, topic))
+    ensure_topic(admin_client(kafka), topic_spec(settings, topic))
     ensure_subject(client, subject, schema, settings.registry_compatibility)
     schema_id = registry.register(client, subject, schema)
     return Target(topic, kafka, parse(schema, where=f"subject {subject}"), schema_id)

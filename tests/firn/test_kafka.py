@@ -1,4 +1,4 @@
-"""Kafka clients: what they are told, and what a person is told when they cannot connect."""
+"""Asking a cluster, and what a person is told when that does not work."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,37 +16,15 @@ from firn.errors import AuthenticationError, ConfigError, PrivilegeError, Transi
 from firn.kafka import (
     TopicInfo,
     admin_client,
-    client_config,
     describe_topics,
     offsets,
 )
+from firn.kafka_client import client_from_settings, kafka_client
 from firn.kafka_faults import ConnectionFaults
-from firn.kafka_jvm import jvm_client_environment, jvm_client_options
 from firn.secrets import KafkaSecret, read_secret
 from firn.settings import Settings
 
 SECRET = KafkaSecret(bootstrap_servers="b:9092", api_key="key", api_secret='a"b\\c')
-
-
-def test_a_java_client_gets_the_credentials_quoted_for_jaas():
-    (jaas,) = jvm_client_environment(Settings(), SECRET).values()
-    assert jaas.endswith('required username="key" password="a\\"b\\\\c";')
-    options = jvm_client_options(Settings(), SECRET)
-    assert options["sasl.jaas.config"] == "${env:FIRN_KAFKA_JAAS}"
-    assert "password" not in str(options)
-    assert options["security.protocol"] == "SASL_SSL"
-
-
-def test_without_sasl_no_credential_is_configured():
-    settings = Settings(kafka_security_protocol="PLAINTEXT")
-    for config in (client_config(settings, SECRET), jvm_client_options(settings, SECRET)):
-        assert not [name for name in config if "sasl" in name or "ssl." in name]
-
-
-def test_a_ca_file_that_does_not_exist_is_named(tmp_path):
-    with pytest.raises(ConfigError, match="CA file") as refused:
-        client_config(Settings(kafka_ssl_ca_location=tmp_path / "ca.pem"), SECRET)
-    assert str(tmp_path) in refused.value.where
 
 
 def test_a_refused_login_explains_a_time_out():
@@ -74,7 +52,7 @@ def test_a_broker_that_is_down_is_transient_and_named(monkeypatch, capfd):
     monkeypatch.setattr(kafka, "REQUEST_SECONDS", 1.0)
     secret = SECRET.model_copy(update={"bootstrap_servers": "127.0.0.1:1"})
     with pytest.raises(TransientError, match="Connection refused") as down:
-        describe_topics(admin_client(Settings(), secret), ["t"])
+        describe_topics(admin_client(kafka_client(Settings(), secret)), ["t"])
     assert "127.0.0.1:1" in down.value.where
     assert capfd.readouterr().err == ""
 
@@ -83,8 +61,7 @@ def test_a_broker_that_is_down_is_transient_and_named(monkeypatch, capfd):
 def test_topics_and_offsets_of_a_cluster(stack):
     topic = f"kafka-offsets-{uuid4().hex[:8]}"
     stack.run("produce", "--topic", topic, "--count", "30")
-    secret = read_secret(stack.settings, stack.settings.kafka_secret_id, KafkaSecret)
-    admin = admin_client(stack.settings, secret)
+    admin = admin_client(client_from_settings(stack.settings))
     info = describe_topics(admin, [topic])[topic]
     assert info == TopicInfo(topic, info.topic_id, 3, 1)
     assert len(info.topic_id) == 22
@@ -104,10 +81,10 @@ def test_a_wrong_password_and_a_wrong_ca_are_told_apart(stack, tmp_path):
     secret = read_secret(settings, settings.kafka_secret_id, KafkaSecret)
     wrong = secret.model_copy(update={"api_secret": SECRET.api_secret})
     with pytest.raises(AuthenticationError, match="refused the login"):
-        describe_topics(admin_client(settings, wrong), ["t"])
+        describe_topics(admin_client(kafka_client(settings, wrong)), ["t"])
     elsewhere = settings.model_copy(update={"kafka_ssl_ca_location": other_ca(tmp_path)})
     with pytest.raises(ConfigError, match="TLS handshake"):
-        describe_topics(admin_client(elsewhere, secret), ["t"])
+        describe_topics(admin_client(kafka_client(elsewhere, secret)), ["t"])
 
 
 def other_ca(folder: Path) -> Path:

@@ -7,12 +7,13 @@ import pytest
 
 from firn.errors import ConfigError
 from firn.kafka import admin_client, find_topics
+from firn.kafka_client import client_from_settings
 from firn.produce.run import order_schema
 from firn.provision.findings import Mode
 from firn.provision.subject import ensure_subject
 from firn.provision.topic import TopicSpec, ensure_topic, topic_configs
-from firn.registry import IncompatibleSchemaError, registry_client
-from firn.secrets import KafkaSecret, RegistrySecret, read_secret
+from firn.registry import IncompatibleSchemaError, login_from_secret, registry_client
+from firn.secrets import RegistrySecret, read_secret
 
 pytestmark = pytest.mark.stack
 RUN = uuid4().hex[:8]
@@ -22,13 +23,13 @@ SLIP = '"type": "long",\n      "logicalType": "timestamp-millis"'
 
 @pytest.fixture
 def admin(stack):
-    return admin_client(stack.settings, read_secret(stack.settings, stack.settings.kafka_secret_id, KafkaSecret))
+    return admin_client(client_from_settings(stack.settings))
 
 
 @pytest.fixture
 def registry(stack):
     return registry_client(
-        stack.settings, read_secret(stack.settings, stack.settings.registry_secret_id, RegistrySecret)
+        login_from_secret(read_secret(stack.settings, stack.settings.registry_secret_id, RegistrySecret))
     )
 
 

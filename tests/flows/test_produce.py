@@ -13,10 +13,11 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from firn.errors import ConfigError, TransientError
-from firn.kafka import admin_client, client_config, find_topics, offsets
+from firn.kafka import admin_client, find_topics, offsets
+from firn.kafka_client import client_from_settings
 from firn.produce.run import order_schema
-from firn.registry import registry_client, schema_by_id
-from firn.secrets import KafkaSecret, RegistrySecret, read_secret
+from firn.registry import login_from_secret, registered_schema, registry_client
+from firn.secrets import RegistrySecret, read_secret
 from tests.conftest import FIRN
 
 pytestmark = pytest.mark.stack
@@ -35,11 +36,11 @@ READING = {
 
 def consumed(stack, topic):
     """Every record of the topic, as messages."""
-    secret = read_secret(stack.settings, stack.settings.kafka_secret_id, KafkaSecret)
-    admin = admin_client(stack.settings, secret)
+    client = client_from_settings(stack.settings)
+    admin = admin_client(client)
     partitions = [(topic, number) for number in range(find_topics(admin, [topic])[topic].partitions)]
     total = sum(offsets(admin, partitions, "latest").values())
-    consumer = Consumer({**client_config(stack.settings, secret), "group.id": "test", "enable.auto.commit": False})
+    consumer = Consumer({**client.librdkafka(), "group.id": "test", "enable.auto.commit": False})
     consumer.assign([TopicPartition(*partition, 0) for partition in partitions])
     messages = []
     deadline = time.monotonic() + 30
@@ -51,9 +52,10 @@ def consumed(stack, topic):
 
 def decoded(stack, message):
     settings = stack.settings
-    client = registry_client(settings, read_secret(settings, settings.registry_secret_id, RegistrySecret))
+    secret = read_secret(settings, settings.registry_secret_id, RegistrySecret)
+    client = registry_client(login_from_secret(secret))
     assert message.value()[0] == 0
-    schema = json.loads(schema_by_id(client, int.from_bytes(message.value()[1:5], "big")))
+    schema = json.loads(registered_schema(client, int.from_bytes(message.value()[1:5], "big")).text)
     return schema, fastavro.schemaless_reader(io.BytesIO(message.value()[5:]), schema)
 
 
@@ -110,8 +112,7 @@ def test_a_file_that_does_not_fit_makes_no_topic(stack, tmp_path):
     result = stack.run("produce", "--topic", f"flow-never-{RUN}", *file, check=False)
     assert result.returncode == 3
     assert "did you mean sensor?" in result.stderr
-    secret = read_secret(stack.settings, stack.settings.kafka_secret_id, KafkaSecret)
-    assert find_topics(admin_client(stack.settings, secret), [f"flow-never-{RUN}"]) == {}
+    assert find_topics(admin_client(client_from_settings(stack.settings)), [f"flow-never-{RUN}"]) == {}
 
 
 def produced(admin, places):
@@ -123,8 +124,8 @@ def produced(admin, places):
 
 
 def test_an_interrupt_delivers_what_is_under_way_and_reports_it(stack):
-    secret = read_secret(stack.settings, stack.settings.kafka_secret_id, KafkaSecret)
-    admin = admin_client(stack.settings, secret)
+    client = client_from_settings(stack.settings)
+    admin = admin_client(client)
     topic = f"flow-stop-{RUN}"
     command = [FIRN, "produce", "--topic", topic, "--count", "100000", "--rate", "100", "--json"]
     child = subprocess.Popen(command, env=stack.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

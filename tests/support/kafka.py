@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import fastavro
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import NewTopic
 from confluent_kafka.schema_registry import Schema
 
 from firn import kafka
-from firn.registry import registry_client
-from firn.secrets import KafkaSecret, RegistrySecret, read_secret
+from firn.kafka_client import client_from_settings
+from firn.registry import login_from_secret, registry_client
+from firn.secrets import RegistrySecret, read_secret
 from firn.settings import Settings
 
 
@@ -28,12 +29,13 @@ class Topic:
     settings: Settings
     prefix: str
     partitions: int = 2
+    config: dict[str, str] = field(default_factory=dict)
     name: str = field(init=False)
 
     def __post_init__(self) -> None:
         self.name = f"{self.prefix}-{uuid.uuid4().hex[:8]}"
-        self.secret = read_secret(self.settings, self.settings.kafka_secret_id, KafkaSecret)
-        self.admin = kafka.admin_client(self.settings, self.secret)
+        self.client = client_from_settings(self.settings)
+        self.admin = kafka.admin_client(self.client)
         self.make()
 
     @property
@@ -43,7 +45,16 @@ class Topic:
 
     def make(self) -> None:
         """Create the topic."""
-        self.admin.client.create_topics([NewTopic(self.name, self.partitions, 1)])[self.name].result(30)
+        topic = NewTopic(self.name, self.partitions, 1, config=self.config)
+        self.admin.client.create_topics([topic])[self.name].result(30)
+
+    def try_make(self) -> bool:
+        """Create the topic unless its deletion is still under way; whether it was made."""
+        try:
+            self.make()
+        except KafkaException:
+            return False
+        return True
 
     def delete(self) -> None:
         """Delete the topic."""
@@ -52,7 +63,7 @@ class Topic:
     def register(self, schema: dict[str, Any]) -> int:
         """Register a schema under `<topic>-value`; returns its id."""
         secret = read_secret(self.settings, self.settings.registry_secret_id, RegistrySecret)
-        client = registry_client(self.settings, secret)
+        client = registry_client(login_from_secret(secret))
         return int(client.register_schema(f"{self.name}-value", Schema(json.dumps(schema), "AVRO")))
 
     def send(
@@ -60,12 +71,13 @@ class Topic:
         values: Iterable[bytes | None],
         *,
         partition: int = 0,
-        keys: Sequence[str | None] | None = None,
+        keys: Sequence[str | bytes | None] | None = None,
         headers: list[tuple[str, bytes]] | None = None,
     ) -> None:
         """Produce values as they are and wait for every delivery."""
         failed: list[object] = []
-        producer = Producer(kafka.client_config(self.settings, self.secret) | {"acks": "all", "linger.ms": 5})
+        limits = {"acks": "all", "linger.ms": 5, "message.max.bytes": 30_000_000}
+        producer = Producer(self.client.librdkafka() | limits)
         for number, value in enumerate(values):
             key = keys[number] if keys else f"k{number}"
             producer.produce(

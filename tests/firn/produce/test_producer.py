@@ -4,10 +4,11 @@ import pytest
 
 from firn.errors import ConfigError, TransientError
 from firn.kafka import admin_client
+from firn.kafka_client import client_from_settings, kafka_client
 from firn.produce.producer import RejectedError, UndeliveredError, produce_all, stopped
 from firn.produce.records import BadRowError, Record
 from firn.provision.topic import ensure_topic, topic_spec
-from firn.secrets import KafkaSecret, read_secret
+from firn.secrets import KafkaSecret
 from firn.settings import Settings
 
 NOWHERE = KafkaSecret(bootstrap_servers="127.0.0.1:1", api_key="k", api_secret="s")
@@ -21,15 +22,15 @@ def records(count, then=None):
 
 
 def with_topic(settings, topic):
-    """The Kafka secret, after making `topic`."""
-    secret = read_secret(settings, settings.kafka_secret_id, KafkaSecret)
-    ensure_topic(admin_client(settings, secret), topic_spec(settings, topic))
-    return secret
+    """The client, after making `topic`."""
+    client = client_from_settings(settings)
+    ensure_topic(admin_client(client), topic_spec(settings, topic))
+    return client
 
 
 def test_records_that_kafka_never_acknowledged_are_failed_and_may_be_sent_again():
     settings = Settings(kafka_security_protocol="PLAINTEXT", retry_deadline_seconds=1)
-    report = produce_all(settings, NOWHERE, "t", records(3), headers={})
+    report = produce_all(settings, kafka_client(settings, NOWHERE), "t", records(3), headers={})
     assert (report.delivered, report.failed, report.partitions) == (0, 3, [])
     error = stopped(report)
     assert isinstance(error, UndeliveredError)
@@ -41,14 +42,14 @@ def test_records_that_kafka_never_acknowledged_are_failed_and_may_be_sent_again(
 def test_a_configuration_the_client_refuses_is_an_error_of_the_settings():
     settings = Settings(kafka_security_protocol="PLAINTEXT", retry_deadline_seconds=1e12)
     with pytest.raises(ConfigError, match=r"message\.timeout\.ms"):
-        produce_all(settings, NOWHERE, "t", records(1), headers={})
+        produce_all(settings, kafka_client(settings, NOWHERE), "t", records(1), headers={})
 
 
 @pytest.mark.stack
 def test_what_came_before_a_bad_row_is_delivered_and_accounted_for(stack):
-    secret = with_topic(stack.settings, "producer-bad")
+    client = with_topic(stack.settings, "producer-bad")
     bad = BadRowError("Field a: expected int.", where="a.csv, line 7")
-    report = produce_all(stack.settings, secret, "producer-bad", records(5, then=bad), headers={})
+    report = produce_all(stack.settings, client, "producer-bad", records(5, then=bad), headers={})
     assert (report.delivered, report.failed) == (5, 0)
     assert sum(partition.records for partition in report.partitions) == 5
     error = stopped(report)
@@ -59,6 +60,6 @@ def test_what_came_before_a_bad_row_is_delivered_and_accounted_for(stack):
 
 @pytest.mark.stack
 def test_a_record_kafka_does_not_take_is_refused_for_good(stack):
-    secret = with_topic(stack.settings, "producer-large")
-    report = produce_all(stack.settings, secret, "producer-large", [Record(None, b"x" * 5_000_000)], headers={})
+    client = with_topic(stack.settings, "producer-large")
+    report = produce_all(stack.settings, client, "producer-large", [Record(None, b"x" * 5_000_000)], headers={})
     assert isinstance(stopped(report), RejectedError)
