@@ -94,7 +94,7 @@ def _unsure(values: pa.BinaryArray, content: pa.StringArray) -> npt.NDArray[np.i
     )
     pairs = zip(printed.to_pylist(), texts.to_pylist(), strict=True)
     unsure = [text is None or not _same_but_blanks(text.encode(), value) for text, value in pairs]
-    return rows[np.array(unsure, np.bool_)]
+    return np.compress(unsure, rows)
 
 
 def _same_but_blanks(text: bytes, value: bytes) -> bool:

@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import orjson
@@ -28,6 +28,7 @@ _SAFE_INTEGER = 18  # any integer of so many characters fits 64 bits
 _SAFE_DOUBLE = 15  # any decimal of so many digits is told apart by a double
 _LEAST_NORMAL = 2.3e-308  # below it doubles lose digits
 _MAX_SCALE = 37
+_LONGEST_INTEGER = 4_000  # digits that Python turns into an int
 _SURROGATE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
 )
@@ -47,8 +48,17 @@ def is_blank(text: str) -> bool:
     return not text.strip(_BLANKS)
 
 
-def parse(text: str, *, integer: Callable[[str], Any] = int, fraction: Callable[[str], Any] = Decimal) -> Any:
-    """The value of one JSON document; numbers are what the callables make of their text. Raises MalformedError."""
+def parse(text: str) -> Any:
+    """The value of one JSON document; numbers are int or Decimal. Raises MalformedError."""
+    return _parse(text, _whole_number, _decimal)
+
+
+def exact(text: str) -> Any:
+    """The value of one JSON document, whose long numbers are kept as text: for `printed`. Raises MalformedError."""
+    return _parse(text, _integer, _fraction)
+
+
+def _parse(text: str, integer: Callable[[str], Any], fraction: Callable[[str], Any]) -> Any:
     if "\\u" in text:
         text = _SURROGATE.sub(lambda found: "\\ufffd" if found[1] else found[0], text)
 
@@ -60,11 +70,6 @@ def parse(text: str, *, integer: Callable[[str], Any] = int, fraction: Callable[
         return json.loads(text, parse_int=integer, parse_float=fraction, parse_constant=constant)
     except json.JSONDecodeError as error:
         raise MalformedError(INVALID_JSON, str(error)) from None
-
-
-def exact(text: str) -> Any:
-    """The value of one JSON document, whose long numbers are kept as text: for `printed`. Raises MalformedError."""
-    return parse(text, integer=_integer, fraction=_fraction)
 
 
 def printed(value: Any) -> str:
@@ -95,6 +100,17 @@ def _is_held(token: str, digits: int) -> bool:
     scale, whole = max(0, -exponent), max(0, digits + exponent)
     fits = scale <= _MAX_SCALE and whole + scale <= MAX_NUMBER_DIGITS
     return fits or Decimal(repr(double)) == number
+
+
+def _whole_number(token: str) -> int | Decimal:
+    return int(token) if len(token) <= _LONGEST_INTEGER else Decimal(token)
+
+
+def _decimal(token: str) -> Decimal:
+    try:
+        return Decimal(token)
+    except InvalidOperation:
+        raise MalformedError(INVALID_JSON, f"the exponent of {token[-40:]} is beyond all bounds") from None
 
 
 def _integer(token: str) -> Any:

@@ -20,7 +20,7 @@ CLASSIC_ZONE, STREAMING_ZONE = "+0000", "Z"
 MAX_NUMBER_DIGITS = 38
 MAX_NUMBER = 10**MAX_NUMBER_DIGITS
 MAX_PLAIN_SCALE = 38
-_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 quoted = encode_basestring
 
@@ -44,7 +44,7 @@ def not_finite_text(value: float) -> str:
 
 def decimal_text(unscaled: int, scale: int) -> str:
     """All digits of `unscaled` * 10**-`scale`: a number up to 38 digits, above that a string as Java prints it."""
-    exact = Decimal(unscaled).scaleb(-scale, _EXACT)
+    exact = Decimal(unscaled).scaleb(-scale, EXACT)
     if abs(unscaled) >= MAX_NUMBER:
         return f'"{exact}"'
     return format(exact, "f") if scale <= MAX_PLAIN_SCALE else str(exact)

@@ -1,0 +1,210 @@
+"""Kafka Connect's data model: schemas, and values with or without one, to the JSON that the official connector writes.
+
+The forms are those of RecordService of connector 2.5.0: tests/vectors decides. Values in Python: bool, int, float, str
+and bytes; Decimal is a decimal.Decimal; Date is the days, Time the milliseconds of a day, Timestamp the milliseconds
+since 1970 as int; an array is a sequence, a map a dict or a sequence of pairs, a struct a dict.
+Not for: reading any format. Values are taken to be what their schema says, but for nulls.
+"""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from spark_jobs.sink.decode import scalars
+from spark_jobs.sink.decode.json_text import number_text
+from spark_jobs.sink.decode.records import SCHEMA_MISMATCH, MalformedError
+from spark_jobs.sink.decode.scalars import CLASSIC_ZONE, quoted
+
+DATE = "org.apache.kafka.connect.data.Date"
+TIME = "org.apache.kafka.connect.data.Time"
+TIMESTAMP = "org.apache.kafka.connect.data.Timestamp"
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+MAX_SCALE = 10_000  # digits to write out at most
+
+
+class Type(StrEnum):
+    """Schema.Type of Connect."""
+
+    BOOLEAN = "boolean"
+    INT8 = "int8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+    STRING = "string"
+    BYTES = "bytes"
+    ARRAY = "array"
+    MAP = "map"
+    STRUCT = "struct"
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """A schema; `key` is a map's, `value` a map's or array's, `fields` a struct's. A null takes the default."""
+
+    type: Type
+    name: str | None = None
+    optional: bool = False
+    default: Any = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    fields: tuple[tuple[str, Schema], ...] = ()
+    key: Schema | None = None
+    value: Schema | None = None
+
+
+Write: TypeAlias = Callable[[Any], str]
+
+
+def json_text(schema: Schema | None, value: Any, *, time_zone: str = CLASSIC_ZONE) -> str | None:
+    """The JSON text of a record's value; None where it is null, a tombstone.
+
+    time_zone: what a time of day ends with. Raises MalformedError for a null that the schema does not allow, and for a
+    value without schema that Connect has no type for.
+    """
+    if value is None and (schema is None or (schema.optional and schema.default is None)):
+        return None
+    return _cached_writer(schema, time_zone)(value)
+
+
+@lru_cache(maxsize=256)
+def _cached_writer(schema: Schema | None, time_zone: str) -> Write:
+    return writer(schema, time_zone, "value")
+
+
+def writer(schema: Schema | None, time_zone: str, path: str) -> Write:
+    """The function that gives the JSON text of a value of `schema`; `path` is what its errors call the value."""
+    if schema is None:
+        return schemaless_text
+    write, absent = _present(schema, time_zone, path), _absent(schema, time_zone, path)
+    return lambda value: absent() if value is None else write(value)
+
+
+def schemaless_text(value: Any) -> str:
+    """The JSON text of a value without a schema. Raises MalformedError for types that Connect lacks."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return _boolean(value)
+        case str():
+            return quoted(value)
+        case int():
+            return number_text(str(value))
+        case float():
+            return scalars.double_text(value)
+        case bytes():
+            return _base64(value)
+        case list() | tuple():
+            return "[" + ",".join(map(schemaless_text, value)) + "]"
+        case dict():
+            return _map_text(
+                ((schemaless_text(key), schemaless_text(each)) for key, each in value.items()), _keyed(value)
+            )
+    raise MalformedError(SCHEMA_MISMATCH, f"Connect has no type for a {type(value).__name__} without a schema")
+
+
+def _present(schema: Schema, zone: str, path: str) -> Write:
+    match schema.type:
+        case Type.ARRAY:
+            return _array(schema, zone, path)
+        case Type.MAP:
+            return _map(schema, zone, path)
+        case Type.STRUCT:
+            return _struct(schema, zone, path)
+    if (schema.type, schema.name) == (Type.INT32, TIME):
+        return lambda millis: scalars.time_text(millis, zone)
+    return _LOGICAL.get((schema.type, schema.name)) or _PLAIN[schema.type]
+
+
+def _absent(schema: Schema, zone: str, path: str) -> Callable[[], str]:
+    """What stands for a null: the default, or null where it is allowed."""
+    if schema.default is not None:
+        text = _present(schema, zone, path)(schema.default)
+        return lambda: text
+    if schema.optional:
+        return lambda: "null"
+
+    def refuse() -> str:
+        raise MalformedError(SCHEMA_MISMATCH, f"{path} is null, and its schema requires a value")
+
+    return refuse
+
+
+def _array(schema: Schema, zone: str, path: str) -> Write:
+    item = writer(schema.value, zone, f"{path}[]")
+    return lambda values: "[" + ",".join(map(item, values)) + "]"
+
+
+def _map(schema: Schema, zone: str, path: str) -> Write:
+    key, value = writer(schema.key, zone, f"{path} (key)"), writer(schema.value, zone, f"{path}{{}}")
+    keyed = schema.key is not None and schema.key.type is Type.STRING
+
+    def write(entries: Any) -> str:
+        pairs = entries.items() if isinstance(entries, Mapping) else entries
+        return _map_text(((key(name), value(each)) for name, each in pairs), keyed)
+
+    return write
+
+
+def _struct(schema: Schema, zone: str, path: str) -> Write:
+    fields = [
+        (("," if at else "{") + quoted(name) + ":", name, writer(child, zone, f"{path}.{name}"))
+        for at, (name, child) in enumerate(schema.fields)
+    ]
+    last = "}" if fields else "{}"
+
+    def write(values: Any) -> str:
+        return "".join([before + text(values.get(name)) for before, name, text in fields]) + last
+
+    return write
+
+
+def _map_text(pairs: Iterable[tuple[str, str]], keyed: bool) -> str:
+    """An object, or an array of pairs where keys are no strings; of equal keys the last one stands."""
+    entries = dict(pairs)
+    if keyed:
+        return "{" + ",".join([f"{key}:{value}" for key, value in entries.items()]) + "}"
+    return "[" + ",".join([f"[{key},{value}]" for key, value in entries.items()]) + "]"
+
+
+def _keyed(value: Mapping[Any, Any]) -> bool:
+    return all(isinstance(key, str) for key in value)
+
+
+def _boolean(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _base64(value: bytes) -> str:
+    return f'"{b2a_base64(value, newline=False).decode()}"'
+
+
+def _decimal(value: Decimal) -> str:
+    exponent = value.as_tuple().exponent
+    if not isinstance(exponent, int) or not -MAX_SCALE <= exponent <= scalars.MAX_NUMBER_DIGITS:
+        return number_text(str(value))  # written out it would be mostly zeros
+    return scalars.decimal_text(int(value.scaleb(-exponent, scalars.EXACT)), -exponent)
+
+
+_PLAIN: dict[Type, Write] = {
+    Type.BOOLEAN: _boolean,
+    Type.INT8: str,
+    Type.INT16: str,
+    Type.INT32: str,
+    Type.INT64: str,
+    Type.FLOAT32: scalars.float_text,
+    Type.FLOAT64: scalars.double_text,
+    Type.STRING: quoted,
+    Type.BYTES: _base64,
+}
+_LOGICAL: dict[tuple[Type, str | None], Write] = {
+    (Type.INT32, DATE): scalars.date_text,
+    (Type.BYTES, DECIMAL): _decimal,
+}

@@ -1,0 +1,106 @@
+"""JSON with its schema: Connect's JsonConverter with schemas.enable=true, {"schema": ..., "payload": ...}.
+
+Writers put the same schema in front of every payload, so a known beginning is not parsed again.
+Source: org.apache.kafka.connect.json.JsonConverter of Kafka 4.1. Not for: what schema and payload mean (`json_types`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import orjson
+
+from spark_jobs.sink.decode import json_text
+from spark_jobs.sink.decode.connect import Schema, writer
+from spark_jobs.sink.decode.json_types import connect_schema, has_decimals, reader
+from spark_jobs.sink.decode.records import INVALID_JSON, SCHEMA_MISMATCH, MalformedError
+from spark_jobs.sink.decode.rows import RowDecoder
+
+MAX_SCHEMAS = 1_000  # JsonConverter's schemas.cache.size
+MAX_BEGINNINGS = 8
+_FIELDS = {"schema", "payload"}
+_PAYLOAD = b'"payload":'
+_BLANKS = b" \t\r\n"
+
+
+def json_envelope_decoder(time_zone: str) -> RowDecoder:
+    """The decoder of envelopes; `time_zone` is what a time of day ends with."""
+    return RowDecoder(_Envelopes(time_zone).convert, INVALID_JSON)
+
+
+class _Payloads:
+    """The payloads of one schema."""
+
+    def __init__(self, schema: Schema, time_zone: str) -> None:
+        self._read, self._write = reader(schema, "payload"), writer(schema, time_zone, "payload")
+        self._exact = has_decimals(schema)
+
+    def text(self, payload: Any) -> str | None:
+        """The JSON text of a parsed payload; None where it is null. Raises MalformedError."""
+        value = self._read(payload)
+        return None if value is None else self._write(value)
+
+    def parsed(self, end: bytes) -> Any:
+        """The payload at the `end` of an envelope, parsed. Raises MalformedError or ValueError, whatever is wrong."""
+        end = end.rstrip(_BLANKS)
+        if end[-1:] != b"}":
+            raise ValueError
+        return json_text.parse(end[:-1].decode()) if self._exact else orjson.loads(end[:-1])
+
+
+class _Envelopes:
+    def __init__(self, time_zone: str) -> None:
+        self._time_zone = time_zone
+        self._schemas: OrderedDict[str, _Payloads] = OrderedDict()
+        self._beginnings: list[tuple[bytes, _Payloads]] = []
+
+    def convert(self, value: bytes) -> str | None:
+        """The content of one record. Raises MalformedError."""
+        for beginning, payloads in self._beginnings:
+            if value.startswith(beginning):
+                try:
+                    payload = payloads.parsed(value[len(beginning) :])
+                except (ValueError, MalformedError):
+                    break  # all of it tells what is wrong
+                return payloads.text(payload)
+        return self._whole(value)
+
+    def _whole(self, value: bytes) -> str | None:
+        text = json_text.utf8(value)
+        envelope = _envelope(text)
+        if envelope["schema"] is None:
+            payload = json_text.exact(text)["payload"]
+            return None if payload is None else json_text.printed(payload)
+        payloads = self._payloads(envelope["schema"])
+        self._learn(value, payloads)
+        return payloads.text(envelope["payload"])
+
+    def _payloads(self, schema: Any) -> _Payloads:
+        found = self._schemas.pop(repr(schema), None) or _Payloads(connect_schema(schema), self._time_zone)
+        self._schemas[repr(schema)] = found
+        if len(self._schemas) > MAX_SCHEMAS:
+            self._schemas.popitem(last=False)
+        return found
+
+    def _learn(self, value: bytes, payloads: _Payloads) -> None:
+        """Remember what stands in front of the payload, if the schema stands there and is complete."""
+        beginning = b"".join(value.partition(_PAYLOAD)[:2])
+        try:
+            schema = _envelope(json_text.utf8(beginning + b"null}"))["schema"]
+        except MalformedError:
+            return
+        if schema is not None and self._payloads(schema) is payloads:
+            self._beginnings = [(beginning, payloads), *self._beginnings[: MAX_BEGINNINGS - 1]]
+
+
+def _envelope(text: str) -> dict[str, Any]:
+    found = None if json_text.is_blank(text) else json_text.parse(text)
+    if not isinstance(found, dict) or found.keys() != _FIELDS:
+        names = f"the fields {', '.join(sorted(found))[:80]}" if isinstance(found, dict) else "no object"
+        raise MalformedError(
+            SCHEMA_MISMATCH,
+            f"an envelope has exactly the fields schema and payload, this is {names};"
+            " JSON without an envelope is read with schemas.enable=false",
+        )
+    return found
