@@ -20,7 +20,9 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, Message, TopicPartition
 from snowflake.connector import SnowflakeConnection
 
-from firn.registry import login_from_secret, registered_schema, registry_client
+from firn.errors import FirnError
+from firn.registry import registered_schema
+from firn.registry_login import registry_client
 from firn.snowflake import connect, execute, query
 from spark_jobs.sink.context import SinkContext
 
@@ -32,7 +34,9 @@ class PlainLoop:
 
     def __init__(self, context: SinkContext, client: dict[str, str], table: str) -> None:
         self._context, self._client, self._table = context, client, table
-        self._registry = registry_client(login_from_secret(context.registry))
+        if context.value_registry is None:
+            raise FirnError("The plain loop reads Avro with a registry.")
+        self._registry = registry_client(context.value_registry)
         self._schemas: dict[int, Any] = {}
 
     def run(self, ends: dict[tuple[str, int], int]) -> int:

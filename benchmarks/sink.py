@@ -25,9 +25,8 @@ from benchmarks.meter import Meter, Reading
 from benchmarks.plain_loop import FILE_RECORDS, PlainLoop
 from benchmarks.preload import preload, server_pids
 from firn import kafka
-from firn.connector_config import SinkConfig
+from firn.connector.config import BufferConfig, SinkConfig
 from firn.errors import FirnError
-from firn.kafka_jvm import jvm_client_environment, jvm_client_options
 from firn.settings import load_settings
 from firn.snowflake import connect, execute, query
 from spark_jobs.sink.context import SinkContext, resolve
@@ -54,8 +53,7 @@ class Bench:
 
     def __init__(self, spark: SparkSession, context: SinkContext) -> None:
         self._spark, self._context = spark, context
-        self._partitions = partitions_of(kafka.admin_client(context.settings, context.kafka), context.config)
-        self._client = jvm_client_options(context.settings, context.kafka)
+        self._partitions = partitions_of(kafka.admin_client(context.kafka), context.config)
 
     @property
     def records(self) -> int:
@@ -65,7 +63,8 @@ class Bench:
     def drain(self) -> Callable[[], None]:
         """Read every record with Spark's Kafka source and do nothing with it."""
         ledger = Ledger("drain", 1, {where: p.earliest for where, p in self._partitions.items()})
-        frame = open_stream(self._spark, self._context.config, self._client, ledger, once=True)
+        config = self._context.config
+        frame = open_stream(self._spark, config, self._context.kafka, ledger, limit=config.batch_records, once=True)
         checkpoint = self._context.settings.home / "checkpoints" / f"drain-{uuid.uuid4().hex}"
         writer = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
         writer.trigger(availableNow=True).start().awaitTermination()
@@ -85,7 +84,7 @@ class Bench:
         with connect(self._context.login) as connection:
             ensure_table(connection, self._context.namespace, table, create=True)
             execute(connection, "CREATE STAGE IF NOT EXISTS FIRN_STAGE")
-        loop = PlainLoop(self._context, kafka.client_config(self._context.settings, self._context.kafka), table)
+        loop = PlainLoop(self._context, self._context.kafka.librdkafka(), table)
         rows = loop.run({(w.topic, w.partition): p.latest for w, p in self._partitions.items()})
         return lambda: self._check(table, rows)
 
@@ -106,9 +105,10 @@ def main() -> None:
     options = parser.parse_args()
     settings = load_settings()
     preload(settings, TOPIC, options.records)
-    config = SinkConfig("bench", (TOPIC,), file_records=FILE_RECORDS, file_bytes=250_000_000, batch_records=1_000_000)
+    buffer = BufferConfig(records=FILE_RECORDS, bytes=250_000_000)
+    config = SinkConfig("bench", (TOPIC,), buffer=buffer, batch_records=1_000_000)
     context = resolve(config, settings)
-    spark = spark_session(settings, "bench", jvm_client_environment(settings, context.kafka))
+    spark = spark_session(settings, "bench", context.kafka)
     bench = Bench(spark, context)
     contestants = [
         Contestant("raw drain of Spark's Kafka source", bench.drain),

@@ -63,7 +63,8 @@ class SnowflakeLogin:
     def address(self) -> str:
         """Where this logs in, for messages."""
         through = f" through proxy {proxy.address(used)}" if (used := self.used_proxy) else ""
-        return f"user {self.user} with role {self.role} at {self.protocol}://{self.host}:{self.port}{through}"
+        who = f"user {self.user} with role {self.role or '(default)'}"
+        return f"{who} at {self.protocol}://{self.host}:{self.port}{through}"
 
     @property
     def used_proxy(self) -> ProxyConfig | None:
@@ -86,6 +87,26 @@ def login_from(settings: Settings, secret: SnowflakeSecret) -> SnowflakeLogin:
         protocol=protocol,
         private_key=secret.private_key,
         private_key_passphrase=secret.private_key_passphrase,
+    )
+
+
+def login_without_secret(
+    settings: Settings, url: str, user: str, private_key: SecretStr, passphrase: SecretStr | None
+) -> SnowflakeLogin:
+    """The login of somebody who names all of it; the role is the user's default one. Raises ConfigError for `url`."""
+    protocol, host, port = parse_url(url, "")
+    return SnowflakeLogin(
+        account=host.removesuffix(".snowflakecomputing.com").removesuffix(".privatelink"),
+        user=user,
+        role="",
+        warehouse=settings.snowflake_warehouse,
+        database=settings.snowflake_database,
+        schema=settings.snowflake_schema,
+        host=host,
+        port=port,
+        protocol=protocol,
+        private_key=private_key,
+        private_key_passphrase=passphrase,
     )
 
 
@@ -128,7 +149,7 @@ def open_connection(login: SnowflakeLogin, *, query_tag: str = "firn") -> Snowfl
             account=login.account,
             user=login.user,
             private_key=key,
-            role=login.role,
+            role=login.role or None,
             warehouse=login.warehouse,
             database=login.database,
             schema=login.schema,
@@ -155,7 +176,7 @@ def _blaming_the_proxy(login: SnowflakeLogin) -> Iterator[None]:
     """Ask the proxy when there was no answer: the driver reports a refusing proxy as a time-out of the login."""
     try:
         yield
-    except TransientError as error:
+    except TransientError:
         if login.used_proxy:
             secure = login.protocol == "https"
             proxy.probe(login.used_proxy, login.host, login.port, secure=secure, timeout=LOGIN_TIMEOUT_SECONDS)

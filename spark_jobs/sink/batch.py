@@ -40,11 +40,12 @@ class StopRequestedError(TransientError):
 
 @dataclass(frozen=True)
 class Committed:
-    """What one batch brought: rows and bytes staged, files, partitions that moved, and how long each phase took."""
+    """What one batch brought: rows, bytes staged and of JSON, files, moves, and how long each phase took."""
 
     batch: str
     rows: int
     size: int
+    text_size: int
     files: int
     moves: tuple[Move, ...]
     ship_seconds: float
@@ -99,15 +100,17 @@ class BatchRunner:
         if moves:
             self._commit(name, moves, staged)
         self._ledger.advance(ends, moves)
-        rows, size = sum(file.rows for file in staged), sum(file.size for file in staged)
+        rows, size, text = (sum(each) for each in zip((0, 0, 0), *map(_amounts, staged), strict=True))
         phases = (shipped - begun, time.monotonic() - shipped)
-        self._on_commit(Committed(name, rows, size, len(staged), moves, *phases))
+        self._on_commit(Committed(name, rows, size, text, len(staged), moves, *phases))
         if stops:
             raise _bad_record(self._context.config.name, stops)
 
     def _ship(self, frame: DataFrame) -> tuple[list[Staged], list[Stopped]]:
-        """The one action of a batch: every partition in parallel, only reports come back."""
+        """The one action of a batch: a task per partition, or `tasks.max` of them; only reports come back."""
         plan = ShipPlan(self._context, self._stage, dict(self._ledger.committed))
+        if self._context.config.tasks_max:
+            frame = frame.coalesce(self._context.config.tasks_max)
         rows = frame.mapInArrow(partial(ship, plan), "report string").collect()
         reports: list[Report] = [load(row["report"]) for row in rows]
         for report in reports:
@@ -135,6 +138,10 @@ class BatchRunner:
         for table in sorted(set(tables) - self._ready):
             ensure_table(self._connection, self._context.namespace, table, create=create)
             self._ready.add(table)
+
+
+def _amounts(file: Staged) -> tuple[int, int, int]:
+    return file.rows, file.size, file.text_size
 
 
 def _check_inside(staged: Sequence[Staged], moves: Sequence[Move]) -> None:

@@ -1,24 +1,36 @@
-"""Everything a run of one sink needs, put together once from its configuration, the settings and Secrets Manager."""
+"""Everything a run of one sink needs, put together once from its configuration, the settings and Secrets Manager.
+
+A secret is read only where the configuration leaves something out.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from firn.connector_config import SinkConfig
+from firn.connector.config import ConverterConfig, Format, SinkConfig, SnowflakeConfig
+from firn.errors import ConfigError
+from firn.kafka_client import KafkaClient, kafka_client, needs_secret
+from firn.registry_login import RegistryLogin, login_from_config, login_from_secret
 from firn.secrets import KafkaSecret, RegistrySecret, SnowflakeSecret, read_secret
 from firn.settings import Settings
-from firn.snowflake import SnowflakeLogin, login_from, with_url
+from firn.snowflake import SnowflakeLogin, login_from, login_without_secret, with_url
 from spark_jobs.sink.identifiers import Namespace
+
+_IN_REGISTRY = {Format.AVRO, Format.JSON_SCHEMA, Format.PROTOBUF}
 
 
 @dataclass(frozen=True)
 class SinkContext:
-    """Resolved inputs of a run. Secrets inside are masked; the whole value may travel to executors, never to disk."""
+    """Resolved inputs of a run. Secrets inside are masked; the whole value may travel to executors, never to disk.
+
+    A registry is None where the converter needs none.
+    """
 
     config: SinkConfig
     settings: Settings
-    kafka: KafkaSecret
-    registry: RegistrySecret
+    kafka: KafkaClient
+    value_registry: RegistryLogin | None
+    key_registry: RegistryLogin | None
     login: SnowflakeLogin
 
     @property
@@ -38,24 +50,66 @@ def resolve(config: SinkConfig, settings: Settings) -> SinkContext:
     return SinkContext(
         config=config,
         settings=settings,
-        kafka=read_secret(settings, settings.kafka_secret_id, KafkaSecret),
-        registry=read_secret(settings, settings.registry_secret_id, RegistrySecret),
-        login=_login(config, settings),
+        kafka=kafka_login(config, settings),
+        value_registry=registry_login(config, config.value, settings),
+        key_registry=registry_login(config, config.key, settings),
+        login=snowflake_login(config, settings),
     )
 
 
-def _login(config: SinkConfig, settings: Settings) -> SnowflakeLogin:
-    secret = read_secret(settings, settings.snowflake_secret_id, SnowflakeSecret)
-    login = login_from(settings, secret)
-    if config.url:
-        login = with_url(login, config.url)
-    if config.private_key:
-        login = replace(login, private_key=config.private_key, private_key_passphrase=config.private_key_passphrase)
+def kafka_login(config: SinkConfig, settings: Settings) -> KafkaClient:
+    """What Kafka's clients are told. Raises the errors of `read_secret`, and ConfigError."""
+    secret = None
+    if needs_secret(config.kafka):
+        secret = read_secret(settings, settings.kafka_secret_id, KafkaSecret)
+    return kafka_client(settings, secret, config.kafka)
+
+
+def check_runnable(config: SinkConfig) -> None:
+    """Raise ConfigError for what is valid and cannot be run yet."""
+    if config.pending:
+        lines = "\n".join(f"  {each}" for each in config.pending)
+        raise ConfigError(
+            f"The configuration is valid, but this cannot be run yet:\n{lines}",
+            where=f"sink {config.name}",
+            next_step="Change these parameters; `firn sink validate` shows all of them.",
+        )
+
+
+def registry_login(config: SinkConfig, converter: ConverterConfig, settings: Settings) -> RegistryLogin | None:
+    """How a converter reaches its registry; None for one without. Raises the errors of `read_secret`, ConfigError."""
+    if converter.format not in _IN_REGISTRY:
+        return None
+    if converter.registry:
+        return login_from_config(converter.registry, config.proxy)
+    return login_from_secret(read_secret(settings, settings.registry_secret_id, RegistrySecret), config.proxy)
+
+
+def snowflake_login(config: SinkConfig, settings: Settings) -> SnowflakeLogin:
+    """Who writes the rows, and where. Raises the errors of `read_secret`, ConfigError."""
+    given = config.snowflake
+    login = _own_login(given, settings) or _login_of_secret(given, settings)
     return replace(
         login,
-        user=config.user or login.user,
-        role=config.role or login.role,
-        warehouse=config.warehouse or login.warehouse,
-        database=config.database or login.database,
-        schema=config.schema or login.schema,
+        role=given.role or login.role,
+        warehouse=given.warehouse or login.warehouse,
+        database=given.database or login.database,
+        schema=given.schema or login.schema,
+        proxy=config.proxy,
     )
+
+
+def _own_login(given: SnowflakeConfig, settings: Settings) -> SnowflakeLogin | None:
+    """The login of a configuration that names address, user and key itself."""
+    if not (given.url and given.user and given.private_key):
+        return None
+    return login_without_secret(settings, given.url, given.user, given.private_key, given.private_key_passphrase)
+
+
+def _login_of_secret(given: SnowflakeConfig, settings: Settings) -> SnowflakeLogin:
+    login = login_from(settings, read_secret(settings, settings.snowflake_secret_id, SnowflakeSecret))
+    if given.url:
+        login = with_url(login, given.url)
+    if given.private_key:
+        login = replace(login, private_key=given.private_key, private_key_passphrase=given.private_key_passphrase)
+    return replace(login, user=given.user or login.user)

@@ -31,8 +31,11 @@ def quoted(name: str) -> str:
 
 
 def table_for(topic: str, table_map: tuple[tuple[str, str], ...]) -> str:
-    """The table of a topic: the map's, or the topic's own name made valid as the official connector makes it."""
-    mapped = dict(table_map).get(topic)
+    """The table of a topic: the map's (by name, else by expression), or the topic's own name made valid.
+
+    A name is made valid as the official connector makes it.
+    """
+    mapped = dict(table_map).get(topic) or next((t for pattern, t in table_map if re.fullmatch(pattern, topic)), None)
     if mapped:
         return mapped
     if _VALID_TABLE.fullmatch(topic):

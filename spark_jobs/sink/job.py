@@ -18,12 +18,12 @@ from pathlib import Path
 
 import orjson
 
-from firn.connector_config import load_sink_config
+from firn.connector.parse import load_sink_config
+from firn.connector.references import Resolver
 from firn.errors import FirnError, TransientError, unexpected
-from firn.kafka_jvm import jvm_client_environment
 from firn.logs import configure_logging
 from firn.settings import load_settings
-from spark_jobs.sink.context import resolve
+from spark_jobs.sink.context import check_runnable, resolve
 from spark_jobs.sink.run import STOP_SECONDS, SinkRun
 from spark_jobs.sink.session import spark_session
 
@@ -54,8 +54,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(config_file: Path, *, once: bool, stop: threading.Event) -> dict[str, object]:
     settings = load_settings()
-    context = resolve(load_sink_config(config_file), settings)
-    spark = spark_session(settings, context.config.name, jvm_client_environment(settings, context.kafka))
+    config = load_sink_config(config_file, Resolver(settings))
+    check_runnable(config)
+    context = resolve(config, settings)
+    spark = spark_session(settings, context.config.name, context.kafka)
     try:
         return SinkRun(context, spark, once=once, stop=stop).run().as_dict()
     finally:

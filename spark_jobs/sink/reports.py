@@ -18,7 +18,7 @@ from spark_jobs.sink.ledger import TopicPartition
 
 @dataclass(frozen=True)
 class Staged:
-    """A file that the stage acknowledged. Offsets are inclusive, `size` is in bytes."""
+    """A file that the stage acknowledged. Offsets are inclusive; bytes of the file, and of the JSON in it."""
 
     topic: str
     partition: int
@@ -28,6 +28,7 @@ class Staged:
     last: int
     rows: int
     size: int
+    text_size: int
 
 
 @dataclass(frozen=True)

@@ -11,20 +11,23 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from firn.errors import ConfigError
+from firn.kafka_client import KafkaClient
 from firn.settings import Settings
 
+ARROW_BATCH_BYTES = 16 * 1024 * 1024
 _LOG_CONFIG = Path(__file__).with_name("log4j2.properties")
 
 
-def spark_session(settings: Settings, name: str, environment: Mapping[str, str]) -> SparkSession:
-    """The running session (under spark-submit), or a new one whose JVM gets `environment` besides this process's own.
+def spark_session(settings: Settings, name: str, client: KafkaClient) -> SparkSession:
+    """The running session (under spark-submit), or a new one whose JVM gets what the Kafka client wants from it.
 
     Raises ConfigError when Java or the jars are missing, or when a JVM that runs already lacks the environment.
     """
+    environment = client.jvm_environment()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.update(environment)
     builder = SparkSession.builder.appName(f"firn-sink-{name}").master(settings.spark_master)
-    for key, value in _conf(settings, name).items():
+    for key, value in _conf(settings, name, client.jvm_system_properties()).items():
         builder = builder.config(key, value)
     try:
         session = builder.getOrCreate()
@@ -51,12 +54,13 @@ def _check_environment(session: SparkSession, environment: Mapping[str, str]) ->
         )
 
 
-def _conf(settings: Settings, name: str) -> dict[str, str]:
+def _conf(settings: Settings, name: str, system_properties: Mapping[str, str]) -> dict[str, str]:
     logs = settings.home / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     java = (
         "-XX:+UseParallelGC -Darrow.enable_unsafe_memory_access=true"
         f" -Dlog4j2.configurationFile={_LOG_CONFIG.as_uri()} -Dfirn.log={logs / f'spark-{name}.log'}"
+        + "".join(f" -D{key}={value}" for key, value in system_properties.items())
     )
     conf = {
         "spark.jars": ",".join(map(str, _jars(settings))),
@@ -66,7 +70,9 @@ def _conf(settings: Settings, name: str) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.speculation": "false",  # a second attempt beside the first would stage every record twice
         "spark.sql.session.timeZone": "UTC",
+        # Together they bound what a worker holds, however large records are: a batch closes at the first that is met.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BATCH_BYTES),
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.stopTimeout": "30s",
         "spark.python.daemon.module": "spark_jobs.sink.daemon",

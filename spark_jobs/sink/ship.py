@@ -1,8 +1,8 @@
-"""What runs on executors: one pass over a Kafka partition's Arrow batches, from bytes to acknowledged files.
+"""What runs on executors: one pass over the Arrow batches of some Kafka partitions, from bytes to acknowledged files.
 
-`ship` is the function of `mapInArrow`. Spark gives each task one partition of one topic, in offset order
-(`minPartitions` is never set). It must not raise: it reports (see `reports`), and reads its input to the end either
-way, because a worker that leaves input behind cannot be used again.
+`ship` is the function of `mapInArrow`. A task gets its partitions one after the other, each in offset order
+(`minPartitions` is never set; `tasks.max` puts several into one task). It must not raise: it reports (see `reports`),
+and reads its input to the end either way, because a worker that leaves input behind cannot be used again.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import logging
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 
 from firn.errors import FirnError, unexpected
 from spark_jobs.sink.context import SinkContext
-from spark_jobs.sink.decode import AvroValueDecoder, Decoded
-from spark_jobs.sink.identifiers import table_for
+from spark_jobs.sink.convert import Converted, convert
+from spark_jobs.sink.decode.records import Decoder
+from spark_jobs.sink.files import PartitionFiles
 from spark_jobs.sink.ledger import TopicPartition
-from spark_jobs.sink.metadata import record_metadata
-from spark_jobs.sink.reports import Failed, Report, Staged, Stopped, dump
-from spark_jobs.sink.stage import ParquetFile, Stage
-from spark_jobs.sink.worker import decoder_of, now_ms, upload
+from spark_jobs.sink.reports import Failed, Report, Stopped, dump
+from spark_jobs.sink.stage import Stage
+from spark_jobs.sink.worker import decoders_of
 
 REPORT_SCHEMA = pa.schema([("report", pa.string())])
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class ShipPlan:
 
 
 def ship(plan: ShipPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Decode and stage one partition's records; yields one batch of reports."""
+    """Convert and stage the records of a task's partitions; yields one batch of reports."""
     reports = _ship(plan, batches)
     for _ in batches:
         pass
@@ -52,10 +52,7 @@ def ship(plan: ShipPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Recor
 def _ship(plan: ShipPlan, batches: Iterator[pa.RecordBatch]) -> list[Report]:
     try:
         with tempfile.TemporaryDirectory(prefix="firn-") as folder:
-            shipment = Shipment(plan, Path(folder))
-            for batch in batches:
-                shipment.take(batch)
-            return shipment.finish()
+            return _Task(plan, Path(folder)).run(batches)
     except FirnError as error:
         return [Failed.of(error)]
     except Exception as error:
@@ -63,113 +60,81 @@ def _ship(plan: ShipPlan, batches: Iterator[pa.RecordBatch]) -> list[Report]:
         return [Failed.of(unexpected(error))]
 
 
-class Shipment:
-    """One task's state: the file that is open, what was staged, and where it stopped."""
+class _Task:
+    """One task's state: the partition it is at, and what it reports."""
 
     def __init__(self, plan: ShipPlan, folder: Path) -> None:
         self._plan, self._folder = plan, folder
-        self._config = plan.context.config
-        self._decoder: AvroValueDecoder = decoder_of(plan.context)
+        self._decoders = decoders_of(plan.context)
         self._reports: list[Report] = []
-        self._stopped = False
-        self._where: TopicPartition | None = None
-        self._file: ParquetFile | None = None
-        self._file_bytes = 0
-        self._first = self._last = -1
+        self._at: _Partition | None = None
 
-    def take(self, batch: pa.RecordBatch) -> None:
-        """Convert and write the rows of one Arrow batch that are not committed yet."""
-        if self._stopped or batch.num_rows == 0:
-            return
-        where = self._partition_of(batch)
-        batch = _above(batch, self._plan.committed.get(where, 0))
-        if batch.num_rows == 0:
-            return
-        decoded = self._decoder.decode(batch.column("value"))
-        good = batch.num_rows
-        if decoded.bad:
-            good = self._stop(where, batch, decoded)
-        if good:
-            self._write(where, batch.slice(0, good), decoded)
-
-    def finish(self) -> list[Report]:
-        """Stage what is still open; returns every report of the task."""
-        self._close_file()
+    def run(self, batches: Iterator[pa.RecordBatch]) -> list[Report]:
+        for batch in batches:
+            for piece in by_partition(batch):
+                self._partition_of(piece).take(piece)
+        self._leave()
         return self._reports
 
-    def _partition_of(self, batch: pa.RecordBatch) -> TopicPartition:
-        first = TopicPartition(batch.column("topic")[0].as_py(), batch.column("partition")[0].as_py())
-        if self._where is None:
-            self._where = first
-        last = TopicPartition(batch.column("topic")[-1].as_py(), batch.column("partition")[-1].as_py())
-        if first != self._where or last != self._where:
-            raise FirnError(f"A task got records of {first} and {last} beside {self._where}.")
-        return first
+    def _partition_of(self, piece: pa.RecordBatch) -> _Partition:
+        where = TopicPartition(piece.column("topic")[0].as_py(), piece.column("partition")[0].as_py())
+        if self._at is None or self._at.where != where:
+            self._leave()
+            self._at = _Partition(self._plan, where, self._decoders, self._folder)
+        return self._at
 
-    def _stop(self, where: TopicPartition, batch: pa.RecordBatch, decoded: Decoded) -> int:
-        """Report the first bad record; returns how many rows stand before it."""
-        bad = decoded.bad[0]
-        offset = batch.column("offset")[bad.row].as_py()
-        self._reports.append(Stopped(where.topic, where.partition, offset, bad.reason, bad.detail))
-        self._stopped = True
-        return int(bad.row)
+    def _leave(self) -> None:
+        if self._at is not None:
+            self._reports += self._at.finish()
 
-    def _write(self, where: TopicPartition, batch: pa.RecordBatch, decoded: Decoded) -> None:
-        """Append the rows of `batch`, which are the first ones of what was decoded, to one file or several."""
-        good = batch.num_rows
-        metadata = record_metadata(
-            topic=where.topic,
-            partition=where.partition,
-            offsets=batch.column("offset"),
-            timestamps=pc.divide(batch.column("timestamp").cast(pa.int64()), 1000),
-            timestamp_types=batch.column("timestampType"),
-            keys=batch.column("key"),
-            schema_ids=decoded.schema_ids.slice(0, good),
-            headers=batch.column("headers"),
-            push_time=now_ms(),
-        )
-        content = decoded.content.slice(0, good)
-        offsets = batch.column("offset").to_numpy()
-        row_bytes = max(1, (metadata.nbytes + content.nbytes) // good)
-        start = 0
-        while start < good:
-            count = min(good - start, self._room(row_bytes))
-            file = self._open_file(int(offsets[start]))
-            file.write(metadata.slice(start, count), content.slice(start, count))
-            self._file_bytes += count * row_bytes
-            start += count
-            self._last = int(offsets[start - 1])
-            if self._room(row_bytes) <= 0:
-                self._close_file()
 
-    def _room(self, row_bytes: int) -> int:
-        """How many more rows the open file takes; a file takes one row at least, however large."""
-        if self._file is None:
-            return max(1, min(self._config.file_records, self._config.file_bytes // row_bytes))
-        by_bytes = (self._config.file_bytes - self._file_bytes) // row_bytes
-        return min(self._config.file_records - self._file.rows, by_bytes)
+class _Partition:
+    """One partition within a task: what of it is still to do, its open file, and where it stopped."""
 
-    def _open_file(self, first: int) -> ParquetFile:
-        if self._file is None:
-            self._file = ParquetFile(self._folder / "open.parquet")
-            self._first, self._file_bytes = first, 0
-        return self._file
+    def __init__(self, plan: ShipPlan, where: TopicPartition, decoders: tuple[Decoder, Decoder], folder: Path) -> None:
+        self.where = where
+        self._config, self._decoders = plan.context.config, decoders
+        self._committed = plan.committed.get(where, 0)
+        self._files = PartitionFiles(plan.context, plan.stage, where, folder)
+        self._stopped: Stopped | None = None
 
-    def _close_file(self) -> None:
-        """Finish the open file, upload it under its final name and report it."""
-        if self._file is None or self._where is None:
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Convert and write the rows that are not committed yet, up to the first bad one."""
+        if self._stopped:
             return
-        topic, partition = self._where
-        stage, rows, size = self._plan.stage, self._file.rows, self._file.close()
-        table = table_for(topic, self._config.table_map)
-        task = TaskContext.get()
-        attempt = task.attemptNumber() if task else 0
-        folder, name = stage.folder(table, topic, partition), stage.file_name(self._first, self._last, attempt)
-        local = self._file.path.rename(self._folder / name)
-        upload(self._plan.context, stage, local, folder)
-        local.unlink()
-        self._reports.append(Staged(topic, partition, table, folder + name, self._first, self._last, rows, size))
-        self._file = None
+        batch = _above(batch, self._committed)
+        if batch.num_rows == 0:
+            return
+        converted = convert(self._config, self.where, batch, *self._decoders)
+        self._files.write(converted.offsets, converted.metadata, converted.content)
+        self._stopped = _stop(self.where, batch, converted)
+
+    def finish(self) -> list[Report]:
+        """Stage what is still open; returns the partition's reports."""
+        self._files.close()
+        return [*self._files.staged, *([self._stopped] if self._stopped else [])]
+
+
+def _stop(where: TopicPartition, batch: pa.RecordBatch, converted: Converted) -> Stopped | None:
+    if converted.bad is None:
+        return None
+    offset = batch.column("offset")[converted.bad.row].as_py()
+    return Stopped(*where, offset, converted.bad.reason, converted.bad.detail)
+
+
+def by_partition(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The runs of rows of one partition each; there is nearly always one."""
+    if batch.num_rows == 0:
+        return
+    topics, partitions = batch.column("topic"), batch.column("partition")
+    if topics[0] == topics[-1] and partitions[0] == partitions[-1]:
+        yield batch  # a partition that a task has left does not come back
+        return
+    codes = pc.dictionary_encode(topics).indices.to_numpy()
+    changes = (np.diff(codes) != 0) | (np.diff(partitions.to_numpy()) != 0)
+    bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), batch.num_rows]
+    for start, stop in pairwise(bounds):
+        yield batch.slice(start, stop - start)
 
 
 def _above(batch: pa.RecordBatch, committed: int) -> pa.RecordBatch:

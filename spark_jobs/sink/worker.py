@@ -7,19 +7,21 @@ small batch, and compiling a schema more than decoding one.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
 from snowflake.connector import SnowflakeConnection
 
-from firn.errors import TransientError
-from firn.registry import registry_client, schema_by_id
+from firn.connector.config import ConverterConfig
+from firn.errors import FirnError, TransientError
+from firn.registry import RegisteredSchema, registered_schema
+from firn.registry_login import RegistryLogin, registry_client
 from firn.retry import with_retries
-from firn.secrets import RegistrySecret
-from firn.settings import Settings
 from firn.snowflake import SnowflakeLogin, close_quietly, open_connection
 from spark_jobs.sink.context import SinkContext
-from spark_jobs.sink.decode import AvroValueDecoder
+from spark_jobs.sink.decode.converters import decoder_for
+from spark_jobs.sink.decode.records import Decoder
 from spark_jobs.sink.stage import Stage
 
 _sessions: dict[SnowflakeLogin, SnowflakeConnection] = {}
@@ -30,19 +32,28 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def decoder_of(context: SinkContext) -> AvroValueDecoder:
-    """The decoder of this worker for the registry of this sink."""
-    return _decoder(context.registry, context.settings)
+def decoders_of(context: SinkContext) -> tuple[Decoder, Decoder]:
+    """The decoders of this worker for the sink's values and keys."""
+    patience = context.settings.retry_deadline_seconds
+    value = _decoder("value", context.config.value, context.value_registry, patience)
+    return value, _decoder("key", context.config.key, context.key_registry, patience)
 
 
-@lru_cache(maxsize=4)
-def _decoder(secret: RegistrySecret, settings: Settings) -> AvroValueDecoder:
-    client = registry_client(settings, secret)
+@lru_cache(maxsize=8)
+def _decoder(_side: str, config: ConverterConfig, registry: RegistryLogin | None, patience: float) -> Decoder:
+    """One per side, also where both are configured alike: a decoder is not made to be used within itself."""
+    return decoder_for(config, _schemas(registry, patience))
 
-    def schema_of(schema_id: int) -> str:
-        return with_retries(settings.retry_deadline_seconds, schema_by_id, client, schema_id)
 
-    return AvroValueDecoder(schema_of)
+def _schemas(registry: RegistryLogin | None, patience: float) -> Callable[[int], RegisteredSchema]:
+    if registry is None:
+        return _no_registry
+    client = registry_client(registry)
+    return lambda schema_id: with_retries(patience, registered_schema, client, schema_id)
+
+
+def _no_registry(schema_id: int) -> RegisteredSchema:
+    raise FirnError(f"Schema id {schema_id} was asked for by a converter without a registry.")
 
 
 def upload(context: SinkContext, stage: Stage, file: Path, folder: str) -> None:

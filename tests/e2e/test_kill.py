@@ -40,7 +40,7 @@ def sink_run(stack, file: Path) -> Iterator[subprocess.Popen[str]]:
 def test_ctrl_c_ends_a_sink_with_its_report(stack, tmp_path: Path) -> None:
     topic = Topic(stack.settings, "ctrlc")
     topic.send(framed(topic.register(SCHEMA), SCHEMA, [{"id": 1}]))
-    file = connector_file(tmp_path, topic, buffer__flush__time="1")
+    file = connector_file(tmp_path, topic, buffer__count__records="1")
     with sink_run(stack, file) as process:
         wait_until(lambda: sum(committed(stack.settings, topic).values()) > 0, seconds=120, what="a first commit")
         family = psutil.Process(process.pid).children(recursive=True)
@@ -54,7 +54,7 @@ def test_ctrl_c_ends_a_sink_with_its_report(stack, tmp_path: Path) -> None:
 def test_a_killed_command_takes_spark_with_it(stack, tmp_path: Path) -> None:
     topic = Topic(stack.settings, "orphan")
     topic.send(framed(topic.register(SCHEMA), SCHEMA, [{"id": 1}]))
-    file = connector_file(tmp_path, topic, buffer__flush__time="1")
+    file = connector_file(tmp_path, topic, buffer__count__records="1")
     with sink_run(stack, file) as process:
         wait_until(lambda: sum(committed(stack.settings, topic).values()) > 0, seconds=120, what="a first commit")
         family = psutil.Process(process.pid).children(recursive=True)

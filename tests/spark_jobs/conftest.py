@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.connector_config import parse_sink_config
-from firn.kafka_jvm import jvm_client_environment
-from firn.secrets import KafkaSecret, read_secret
+from firn.connector.parse import parse_sink_config
+from firn.kafka_client import client_from_settings
 from firn.settings import Settings
 from spark_jobs.sink.context import resolve
 from spark_jobs.sink.run import SinkRun
@@ -28,8 +27,7 @@ def settings(stack) -> Settings:
 @pytest.fixture(scope="session")
 def spark(settings: Settings) -> Iterator[SparkSession]:
     """The Spark session of this test run."""
-    secret = read_secret(settings, settings.kafka_secret_id, KafkaSecret)
-    session = spark_session(settings, "tests", jvm_client_environment(settings, secret))
+    session = spark_session(settings, "tests", client_from_settings(settings))
     yield session
     session.stop()
 

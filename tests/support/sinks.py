@@ -15,11 +15,12 @@ from firn.statements import run_statements
 from tests.support.kafka import Topic
 
 
-def connector(topic: Topic, **parameters: str) -> dict[str, str]:
-    """Flat parameters of a sink for one topic; `firn__batch__records` stands for firn.batch.records."""
+def connector(topic: Topic, **parameters: str | None) -> dict[str, str]:
+    """Flat parameters of a sink for one topic; `firn__batch__records` stands for firn.batch.records, None removes."""
     extra = {name.replace("__", "."): value for name, value in parameters.items()}
     mapping = f"{topic.name}:{topic.table}"
-    return {"name": f"s_{topic.table}", "topics": topic.name, "snowflake.topic2table.map": mapping} | extra
+    own = {"name": f"s_{topic.table}", "topics": topic.name, "snowflake.topic2table.map": mapping}
+    return {name: value for name, value in (own | extra).items() if value is not None}
 
 
 def connector_file(folder: Path, topic: Topic, **parameters: str) -> Path:

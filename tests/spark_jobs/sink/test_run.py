@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.errors import BadRecordError, ConfigError, FencedError, TransientError
-from firn.kafka_jvm import jvm_client_options
+from firn.secrets import KafkaSecret, RegistrySecret, read_secret
 from firn.settings import Settings
 from spark_jobs.sink.ledger import Ledger, LostPositionError, TopicPartition
 from spark_jobs.sink.progress import RunReport
@@ -91,7 +91,7 @@ def test_a_new_schema_id_in_mid_stream_needs_no_restart(settings: Settings, new_
     topic = Topic(settings, "evolve")
     topic.send(items(topic, 3))
     stop = threading.Event()
-    run = new_run(topic, once=False, stop=stop, buffer__flush__time="1")
+    run = new_run(topic, once=False, stop=stop, buffer__count__records="1")
     with running(run, stop) as done:
         wait_until(lambda: run.report.records == 3, what="first schema committed")
         epoch = run.report.epoch
@@ -134,7 +134,7 @@ def test_the_newer_of_two_runs_wins_for_good(settings: Settings, new_run: NewRun
     topic = Topic(settings, "fenced")
     topic.send(items(topic, 2))
     stop = threading.Event()
-    older = new_run(topic, once=False, stop=stop, buffer__flush__time="1")
+    older = new_run(topic, once=False, stop=stop, buffer__count__records="1")
     with running(older, stop) as done:
         wait_until(lambda: older.report.records == 2, what="older run committed")
         assert new_run(topic).run().epoch == older.report.epoch + 1
@@ -151,18 +151,10 @@ def test_a_recreated_topic_stops_the_sink_with_its_name(settings: Settings, new_
     topic.send(items(topic, 3))
     new_run(topic).run()
     topic.delete()
-    wait_until(lambda: _made(topic), what="topic made again")
+    wait_until(topic.try_make, what="topic made again")
     topic.send(items(topic, 9))
     with pytest.raises(LostPositionError, match=f"{topic.name}-0: the topic was deleted and made again"):
         new_run(topic).run()
-
-
-def _made(topic: Topic) -> bool:
-    try:
-        topic.make()
-    except Exception:  # the deletion is still under way
-        return False
-    return True
 
 
 def test_a_topic_that_matches_nothing_says_what_to_do(settings: Settings, new_run: NewRun) -> None:
@@ -185,9 +177,9 @@ def test_a_registry_outage_is_transient_and_loses_nothing(settings: Settings, ne
     topic = Topic(settings, "outage")
     topic.send(items(topic, 2))
     run = new_run(topic)
-    down = run._context.registry.model_copy(update={"url": "http://127.0.0.1:9/apis/ccompat/v7"})
+    down = dataclasses.replace(run._context.value_registry, urls=("http://127.0.0.1:9/apis/ccompat/v7",))
     run._context = dataclasses.replace(
-        run._context, registry=down, settings=settings.model_copy(update={"retry_deadline_seconds": 2.0})
+        run._context, value_registry=down, settings=settings.model_copy(update={"retry_deadline_seconds": 2.0})
     )
     with pytest.raises(TransientError, match="egistry"):
         run.run()
@@ -210,7 +202,9 @@ def test_no_credential_reaches_a_log_a_checkpoint_a_plan_or_a_command_line(
         run.run()
     context = run._context
     key = context.login.private_key.get_secret_value().splitlines()[1]
-    secrets = [context.kafka.api_secret.get_secret_value(), context.registry.api_secret.get_secret_value(), key]
+    kafka = read_secret(settings, settings.kafka_secret_id, KafkaSecret)
+    registry = read_secret(settings, settings.registry_secret_id, RegistrySecret)
+    secrets = [kafka.api_secret.get_secret_value(), registry.api_secret.get_secret_value(), key]
     written = [
         path
         for folder in ("logs", "checkpoints", "spark")
@@ -224,7 +218,7 @@ def test_no_credential_reaches_a_log_a_checkpoint_a_plan_or_a_command_line(
     leaks += [line for line in lines if any(secret in line for secret in secrets)]
     assert leaks == []
     assert not any(secret in repr(context) for secret in secrets)
-    frame = open_stream(spark, context.config, jvm_client_options(settings, context.kafka), LEDGER, once=True)
+    frame = open_stream(spark, context.config, context.kafka, LEDGER, limit=1, once=True)
     plan = frame._jdf.queryExecution().logical().toString()  # what Spark puts into exceptions
     assert "includeHeaders" in plan
     assert not any(secret in plan for secret in secrets)

@@ -1,0 +1,98 @@
+"""Records of one partition to rows: keys, values and metadata together, and what becomes of tombstones.
+
+Not for single formats (`decode`) or for where rows go (`files`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from firn.connector.config import SinkConfig
+from spark_jobs.sink.decode.records import BadRecord, Decoded, Decoder
+from spark_jobs.sink.ledger import TopicPartition
+from spark_jobs.sink.metadata import record_metadata
+from spark_jobs.sink.worker import now_ms
+
+TOMBSTONE, TOMBSTONE_SCHEMA_ID = "{}", 0
+
+
+@dataclass(frozen=True)
+class Converted:
+    """Rows in order of their offsets, up to the first bad record, which `bad` names by its row in the batch."""
+
+    offsets: npt.NDArray[np.int64]
+    metadata: pa.StringArray
+    content: pa.StringArray
+    bad: BadRecord | None
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Decoded values and the row of the batch that each belongs to; None: row by row."""
+
+    content: pa.StringArray
+    schema_ids: pa.Int32Array
+    of: npt.NDArray[np.int64] | None
+
+    def only(self, rows: npt.NDArray[np.int64]) -> _Rows:
+        """Some of them, by position."""
+        at = pa.array(rows)
+        return _Rows(self.content.take(at), self.schema_ids.take(at), rows if self.of is None else self.of[rows])
+
+
+def convert(
+    config: SinkConfig, where: TopicPartition, batch: pa.RecordBatch, value: Decoder, key: Decoder
+) -> Converted:
+    """The rows of `batch` (the columns of `source.COLUMNS`, one partition, offsets rising)."""
+    values, keys = value.decode(batch.column("value")), key.decode(batch.column("key"))
+    bad = _first_bad(values, keys)
+    rows = _tombstones(_before(values, bad.row if bad else batch.num_rows), ignore=config.null_values == "ignore")
+    picked = batch.slice(0, len(rows.content)) if rows.of is None else batch.take(pa.array(rows.of))
+    offsets = picked.column("offset")
+    metadata = record_metadata(
+        topic=where.topic,
+        partition=where.partition,
+        offsets=offsets,
+        timestamps=pc.divide(picked.column("timestamp").cast(pa.int64()), 1000),
+        timestamp_types=picked.column("timestampType"),
+        keys=_along(keys.content, rows),
+        schema_ids=rows.schema_ids,
+        key_schema_ids=_along(keys.schema_ids, rows),
+        headers=picked.column("headers"),
+        header_format=config.headers,
+        push_time=now_ms(),
+        fields=config.metadata,
+    )
+    return Converted(offsets.to_numpy(), metadata, rows.content, bad)
+
+
+def _first_bad(values: Decoded, keys: Decoded) -> BadRecord | None:
+    of_key = [BadRecord(bad.row, bad.reason, f"in the key: {bad.detail}") for bad in keys.bad[:1]]
+    return min([*values.bad[:1], *of_key], key=lambda bad: bad.row, default=None)
+
+
+def _before(values: Decoded, row: int) -> _Rows:
+    """What was decoded from the rows in front of `row`."""
+    count = row if values.origin is None else int(np.searchsorted(values.origin, row))
+    origin = None if values.origin is None else values.origin[:count]
+    return _Rows(values.content.slice(0, count), values.schema_ids.slice(0, count), origin)
+
+
+def _tombstones(rows: _Rows, *, ignore: bool) -> _Rows:
+    """Records without a value: left out, or empty objects as the official connector writes them."""
+    if rows.content.null_count == 0:
+        return rows
+    if ignore:
+        return rows.only(np.flatnonzero(rows.content.is_valid()))
+    schema_ids = pc.if_else(rows.content.is_null(), TOMBSTONE_SCHEMA_ID, rows.schema_ids)
+    return _Rows(pc.fill_null(rows.content, TOMBSTONE), schema_ids.cast(pa.int32()), rows.of)
+
+
+def _along(column: pa.Array, rows: _Rows) -> pa.Array:
+    """A column of the batch, row for row beside `rows`."""
+    return column.slice(0, len(rows.content)) if rows.of is None else column.take(pa.array(rows.of))

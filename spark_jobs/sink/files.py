@@ -1,0 +1,90 @@
+"""The files of one partition: opened, bounded by records and bytes, uploaded, reported.
+
+Not for what is in them (`ship`), nor for how the stage names and takes them (`stage`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark import TaskContext
+
+from spark_jobs.sink.context import SinkContext
+from spark_jobs.sink.identifiers import table_for
+from spark_jobs.sink.ledger import TopicPartition
+from spark_jobs.sink.reports import Staged
+from spark_jobs.sink.stage import ParquetFile, Stage
+from spark_jobs.sink.worker import upload
+
+
+class PartitionFiles:
+    """Writes one partition's rows into files of `buffer.count.records` rows and `buffer.size.bytes` bytes at most.
+
+    Bytes are those of the JSON texts of both columns, as they are held before Parquet shrinks them. One row alone may
+    be larger: a file holds one at least.
+    """
+
+    def __init__(self, context: SinkContext, stage: Stage, where: TopicPartition, folder: Path) -> None:
+        self._context, self._stage, self._where, self._folder = context, stage, where, folder
+        self._buffer = context.config.buffer
+        self._file: ParquetFile | None = None
+        self._first = self._last = -1
+        self._bytes = 0
+        self.staged: list[Staged] = []
+
+    def write(self, offsets: npt.NDArray[np.int64], metadata: pa.StringArray, content: pa.StringArray) -> None:
+        """Append rows in order of their offsets (all of equal length)."""
+        ends = np.cumsum(_lengths(metadata) + _lengths(content))
+        start = 0
+        while start < len(ends):
+            before = int(ends[start - 1]) if start else 0
+            stop = self._stop(ends, start, before)
+            if stop == start:
+                self.close()
+                continue
+            file = self._open(int(offsets[start]))
+            file.write(metadata.slice(start, stop - start), content.slice(start, stop - start))
+            self._bytes += int(ends[stop - 1]) - before
+            self._last = int(offsets[stop - 1])
+            start = stop
+
+    def _stop(self, ends: npt.NDArray[np.int64], start: int, before: int) -> int:
+        """The row in front of which the open file is full."""
+        rows, size = (self._file.rows, self._bytes) if self._file else (0, 0)
+        fitting = int(np.searchsorted(ends, before + self._buffer.bytes - size, side="right"))
+        least = start if self._file else start + 1
+        return min(max(fitting, least), start + self._buffer.records - rows, len(ends))
+
+    def _open(self, first: int) -> ParquetFile:
+        if self._file is None:
+            self._file = ParquetFile(self._folder / "open.parquet")
+            self._first, self._bytes = first, 0
+        return self._file
+
+    def close(self) -> None:
+        """Finish the open file, upload it under its final name and report it."""
+        if self._file is None:
+            return
+        topic, partition = self._where
+        rows, size = self._file.rows, self._file.close()
+        table = table_for(topic, self._context.config.table_map)
+        task = TaskContext.get()
+        attempt = task.attemptNumber() if task else 0
+        folder = self._stage.folder(table, topic, partition)
+        name = self._stage.file_name(self._first, self._last, attempt)
+        local = self._file.path.rename(self._folder / name)
+        upload(self._context, self._stage, local, folder)
+        local.unlink()
+        self._file = None
+        self.staged.append(
+            Staged(topic, partition, table, folder + name, self._first, self._last, rows, size, self._bytes)
+        )
+
+
+def _lengths(texts: pa.StringArray) -> npt.NDArray[np.int64]:
+    """UTF-8 bytes of each text; 0 for null."""
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return np.diff(offsets).astype(np.int64)

@@ -1,0 +1,115 @@
+"""Rows out of records: what happens to tombstones, bad keys and values, and records that hold several rows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from firn.connector.config import SinkConfig
+from spark_jobs.sink.convert import Converted, convert
+from spark_jobs.sink.decode.records import BadRecord, Decoded
+from spark_jobs.sink.ledger import TopicPartition
+from spark_jobs.sink.ship import by_partition
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+@dataclass
+class Fixed:
+    """A decoder that gives what it was told."""
+
+    decoded: Decoded
+
+    def decode(self, values: pa.BinaryArray) -> Decoded:
+        return self.decoded
+
+
+def decoded(
+    content: list[str | None], *bad: BadRecord, ids: int | None = None, origin: list[int] | None = None
+) -> Fixed:
+    of = None if origin is None else np.array(origin, np.int64)
+    return Fixed(Decoded(pa.array(content, pa.string()), pa.array([ids] * len(content), pa.int32()), bad, of))
+
+
+def batch(count: int, *, first: int = 10, topic: str = "t", partition: int = 0) -> pa.RecordBatch:
+    return pa.record_batch(
+        {
+            "topic": pa.array([topic] * count),
+            "partition": pa.array([partition] * count, pa.int32()),
+            "offset": pa.array(range(first, first + count), pa.int64()),
+            "timestamp": pa.array([1_760_000_000_123_000] * count, pa.timestamp("us", "UTC")),
+            "timestampType": pa.array([0] * count, pa.int32()),
+            "key": pa.array([b"k"] * count),
+            "value": pa.array([b"v"] * count),
+            "headers": pa.array([None] * count, HEADERS),
+        }
+    )
+
+
+def converted(value: Fixed, key: Fixed, count: int, **config: str) -> Converted:
+    return convert(replace(SinkConfig("s"), **config), TopicPartition("t", 0), batch(count), value, key)  # type: ignore[arg-type]
+
+
+def metadata(rows: Converted) -> list[dict[str, object]]:
+    return [json.loads(text) for text in rows.metadata.to_pylist()]
+
+
+KEYS = decoded(['"a"', None, '"c"'], ids=7)
+
+
+def test_a_tombstone_is_an_empty_object_with_schema_id_0() -> None:
+    rows = converted(decoded(["1", None, "3"], ids=5), KEYS, 3)
+    assert rows.content.to_pylist() == ["1", "{}", "3"]
+    assert [row["schema_id"] for row in metadata(rows)] == [5, 0, 5]
+    assert [row.get("key") for row in metadata(rows)] == ["a", None, "c"]
+    assert rows.bad is None
+
+
+def test_ignored_tombstones_leave_their_neighbours_as_they_were() -> None:
+    rows = converted(decoded(["1", None, "3"], ids=5), KEYS, 3, null_values="ignore")
+    assert rows.content.to_pylist() == ["1", "3"]
+    assert [(row["offset"], row["key"]) for row in metadata(rows)] == [(10, "a"), (12, "c")]
+    assert rows.offsets.tolist() == [10, 12]
+
+
+def test_nothing_but_ignored_tombstones_gives_no_rows() -> None:
+    rows = converted(decoded([None, None]), decoded([None, None]), 2, null_values="ignore")
+    assert len(rows.content) == len(rows.metadata) == len(rows.offsets) == 0
+
+
+def test_rows_end_at_the_first_bad_record_whether_key_or_value() -> None:
+    bad_value, bad_key = BadRecord(2, "malformed_avro", "v"), BadRecord(1, "invalid_json", "k")
+    rows = converted(decoded(["1", "2", None], bad_value, ids=5), decoded(['"a"', None, '"c"'], bad_key), 3)
+    assert rows.content.to_pylist() == ["1"]
+    assert rows.bad == BadRecord(1, "invalid_json", "in the key: k")
+    rows = converted(decoded(["1", "2", None], bad_value, ids=5), KEYS, 3)
+    assert rows.content.to_pylist() == ["1", "2"]
+    assert rows.bad == bad_value
+
+
+def test_a_record_of_several_rows_repeats_its_metadata() -> None:
+    value = decoded(["1", "2", None, "4"], BadRecord(2, "malformed_avro", "v"), origin=[0, 0, 2, 2])
+    rows = converted(value, KEYS, 3)
+    assert rows.content.to_pylist() == ["1", "2"]
+    assert rows.offsets.tolist() == [10, 10]
+    assert [row["key"] for row in metadata(rows)] == ["a", "a"]
+    assert rows.bad is not None
+
+
+def test_tombstones_among_several_rows_can_be_ignored() -> None:
+    value = decoded(["1", "2", None, "4"], origin=[0, 0, 1, 2])
+    rows = converted(value, KEYS, 3, null_values="ignore")
+    assert rows.offsets.tolist() == [10, 10, 12]
+    assert [row.get("key") for row in metadata(rows)] == ["a", "a", "c"]
+
+
+def test_a_task_with_several_partitions_takes_them_apart() -> None:
+    parts = [batch(2), batch(3, partition=1), batch(1, topic="u", partition=1), batch(2, topic="u", partition=0)]
+    whole = pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+    found = [(p.column("topic")[0].as_py(), p.column("partition")[0].as_py(), p.num_rows) for p in by_partition(whole)]
+    assert found == [("t", 0, 2), ("t", 1, 3), ("u", 1, 1), ("u", 0, 2)]
+    assert [p.num_rows for p in by_partition(parts[1])] == [3]
+    assert list(by_partition(batch(0))) == []
