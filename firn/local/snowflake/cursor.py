@@ -18,7 +18,7 @@ from fakesnow.statement_type import statement_type_id
 from pyarrow.compute import match_like
 from sqlglot import Expr, exp
 
-from firn.local.snowflake import dml, functions, leftovers, loading, stages, temporary
+from firn.local.snowflake import dml, functions, grants, leftovers, loading, stages, temporary
 from firn.local.snowflake.answers import Answer
 from firn.local.snowflake.errors import to_snowflake, unsupported
 from firn.local.snowflake.locks import Claim
@@ -89,6 +89,7 @@ class Cursor(FakeSnowflakeCursor):
                 leftovers.before_replace(session.shared.engine, statement)
                 self.run_plain(statement.expression, params)
                 leftovers.after_drop(session.shared.engine, statement)
+                grants.record_owner(session, statement)
             session.shared.commits.record(targets)
         finally:
             session.shared.locks.release(claim.transaction)

@@ -23,6 +23,7 @@ _FUNCTIONS: dict[str, Callable[[Session], str | None]] = {
     "CURRENT_TRANSACTION": _transaction,
     "LAST_TRANSACTION": lambda s: s.transactions.last_id,
     "CURRENT_ROLE": lambda s: s.role,
+    "CURRENT_SECONDARY_ROLES": lambda _: '{"roles":"","value":""}',
     "CURRENT_USER": lambda s: s.user,
     "CURRENT_WAREHOUSE": lambda s: s.warehouse,
     "CURRENT_SESSION": lambda s: str(s.id),

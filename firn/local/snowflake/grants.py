@@ -1,9 +1,11 @@
-"""GRANT, REVOKE and SHOW GRANTS, kept durably and shown back. Nothing is enforced here."""
+"""GRANT, REVOKE and SHOW GRANTS, kept durably and shown back, and who owns what. Nothing is enforced here."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+from sqlglot import exp
 
 from firn.local.snowflake import principals
 from firn.local.snowflake.answers import TEXT, TIME, Answer, text_columns
@@ -12,6 +14,7 @@ from firn.local.snowflake.words import Words
 if TYPE_CHECKING:
     from firn.local.snowflake.engine import Engine
     from firn.local.snowflake.session import Session
+    from firn.local.snowflake.statements import Statement
 
 _COLUMNS = [
     ("created_on", TIME), ("privilege", TEXT), ("granted_on", TEXT), ("name", TEXT), ("granted_to", TEXT),
@@ -21,6 +24,10 @@ _SELECT = (
     "SELECT created_on, privilege, granted_on, name, to_kind, grantee, grant_option, granted_by "
     "FROM _fs_global._firn.grants"
 )
+
+
+_DISOWN = "DELETE FROM _fs_global._firn.grants WHERE privilege = 'OWNERSHIP' AND granted_on = ? AND name = ?"
+_OWNED = {"TABLE", "VIEW", "STAGE", "SCHEMA"}
 
 
 def create_tables(engine: Engine) -> None:
@@ -33,6 +40,34 @@ def create_tables(engine: Engine) -> None:
     )
 
 
+def record_owner(session: Session, statement: Statement) -> None:
+    """What a CREATE made belongs to the session's role, unless somebody owns it already (IF NOT EXISTS)."""
+    create = statement.expression
+    if not isinstance(create, exp.Create) or create.kind not in _OWNED or create.find(exp.TemporaryProperty):
+        return
+    for target in statement.targets():
+        name = target.rstrip(".")  # a schema has no third part
+        held = "SELECT 1 FROM _fs_global._firn.grants WHERE privilege = 'OWNERSHIP' AND granted_on = ? AND name = ?"
+        if not session.shared.engine.query(held, [create.kind, name]):
+            _store(session, "OWNERSHIP", create.kind, name, "ROLE", session.role, "true")
+
+
+def forget(engine: Engine, kind: str, name: str) -> None:
+    """An object that is gone has no grants; those inside a schema or database go with it."""
+    inside = f"{name}." if kind in {"SCHEMA", "DATABASE"} else None
+    engine.query(
+        "DELETE FROM _fs_global._firn.grants WHERE (granted_on = ? AND name = ?) OR starts_with(name, ?)",
+        [kind, name, inside],
+    )
+
+
+def _store(session: Session, privilege: str, kind: str, name: str, to_kind: str, grantee: str, option: str) -> None:
+    values = [datetime.now(UTC), privilege, kind, name, to_kind, grantee, option, session.role or ""]
+    session.shared.engine.query(
+        "INSERT OR REPLACE INTO _fs_global._firn.grants VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values
+    )
+
+
 def _grant(session: Session, sql: str) -> Answer:
     words = Words(sql)
     words.expect("GRANT")
@@ -41,11 +76,10 @@ def _grant(session: Session, sql: str) -> Answer:
     option = str(words.skip("WITH", "GRANT", "OPTION")).lower()
     words.until()
     with session.ddl():
+        if privileges == ["OWNERSHIP"]:
+            session.shared.engine.query(_DISOWN, [kind, name])
         for privilege in privileges:
-            values = [datetime.now(UTC), privilege, kind, name, to_kind, grantee, option, session.role or ""]
-            session.shared.engine.query(
-                "INSERT OR REPLACE INTO _fs_global._firn.grants VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values
-            )
+            _store(session, privilege, kind, name, to_kind, grantee, option)
     return Answer.status()
 
 

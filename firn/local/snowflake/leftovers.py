@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from firn.local.snowflake import grants
+
 if TYPE_CHECKING:
     from firn.local.snowflake.engine import Engine
     from firn.local.snowflake.statements import Statement
@@ -25,6 +27,7 @@ def forget(engine: Engine, database: str, schema: str | None = None) -> None:
     ):
         where = " AND ".join(f"{column} = ?" for column in columns[: len(prefix)])
         engine.query(f"DELETE FROM {_KEPT}.{table} WHERE {where}", prefix)  # noqa: S608  (our own names)
+    grants.forget(engine, "DATABASE" if schema is None else "SCHEMA", ".".join(prefix))
     shutil.rmtree(engine.stages_dir.joinpath(*prefix), ignore_errors=True)
 
 
@@ -49,6 +52,7 @@ def after_drop(engine: Engine, statement: Statement) -> None:
 
 def _forget_tables(engine: Engine, statement: Statement) -> None:
     for target in statement.targets():
+        grants.forget(engine, str(statement.expression.args.get("kind")), target)
         for table in ("_fs_tables_ext", "_fs_columns_ext"):
             where = "ext_table_catalog = ? AND ext_table_schema = ? AND ext_table_name = ?"
             sql = f"DELETE FROM {_KEPT}.{table} WHERE {where}"  # noqa: S608  (our own names)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from fakesnow.transforms import stage
 from sqlglot import Expr, exp
 
+from firn.local.snowflake import grants
 from firn.local.snowflake.answers import NUMBER, TEXT, Answer, text_columns
 from firn.local.snowflake.errors import SYNTAX, compilation_error, missing
 from firn.local.snowflake.words import Words
@@ -97,6 +98,7 @@ def _drop(session: Session, sql: str) -> Answer:
                 return Answer.status("Drop statement executed successfully.")
             raise missing("Stage", name)
         shutil.rmtree(stage.internal_dir(full_name), ignore_errors=True)
+        grants.forget(session.shared.engine, "STAGE", full_name)
     return Answer.status(f"{name} successfully dropped.")
 
 

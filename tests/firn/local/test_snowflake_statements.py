@@ -215,11 +215,42 @@ def test_roles_users_and_grants_are_shown_back(c: SnowflakeConnection) -> None:
     }
     assert [row[1:4] for row in run(c, "SHOW GRANTS OF ROLE WRITER")] == [("WRITER", "ROLE", "ANALYTICS_DEVELOPER")]
     run(c, "REVOKE INSERT ON TABLE ORDER_EVENTS FROM ROLE WRITER")
-    assert [row[1] for row in run(c, "SHOW GRANTS ON TABLE ORDER_EVENTS")] == ["SELECT"]
+    assert {row[1] for row in run(c, "SHOW GRANTS ON TABLE ORDER_EVENTS")} == {"OWNERSHIP", "SELECT"}
     assert "WRITER" in {row[1] for row in run(c, "SHOW ROLES LIKE 'wr%'")}
     run(c, "DROP ROLE WRITER")
     with pytest.raises(ProgrammingError, match="does not exist"):
         run(c, "SHOW GRANTS TO ROLE WRITER")
+
+
+def test_who_makes_an_object_owns_it_until_it_is_dropped(c: SnowflakeConnection) -> None:
+    def owned() -> set[tuple[str, str]]:
+        return {row[2:4] for row in run(c, "SHOW GRANTS TO ROLE MAKER") if row[1] == "OWNERSHIP"}
+
+    run(c, "CREATE ROLE MAKER")
+    run(c, "USE ROLE MAKER")
+    run(c, "CREATE OR REPLACE TABLE MADE (A INT)")
+    run(c, "CREATE STAGE IF NOT EXISTS MADE_STAGE")
+    run(c, "CREATE TEMPORARY TABLE NOT_LISTED (A INT)")
+    run(c, "CREATE SCHEMA MADE_SCHEMA")
+    run(c, "CREATE VIEW INSIDE AS SELECT 1 AS A")
+    table, stage = ("TABLE", "STREAMING.PUBLIC.MADE"), ("STAGE", "STREAMING.PUBLIC.MADE_STAGE")
+    schema, view = ("SCHEMA", "STREAMING.MADE_SCHEMA"), ("VIEW", "STREAMING.MADE_SCHEMA.INSIDE")
+    assert owned() == {table, stage, schema, view}
+    run(c, "USE ROLE ACCOUNTADMIN")
+    run(c, "CREATE TABLE IF NOT EXISTS PUBLIC.MADE (A INT)")
+    run(c, "CREATE STAGE IF NOT EXISTS PUBLIC.MADE_STAGE")
+    assert owned() == {table, stage, schema, view}
+    run(c, "DROP SCHEMA MADE_SCHEMA")
+    assert owned() == {table, stage}
+    run(c, "GRANT OWNERSHIP ON TABLE PUBLIC.MADE TO ROLE SVC_KAFKA_CONNECTOR")
+    run(c, "DROP STAGE PUBLIC.MADE_STAGE")
+    assert owned() == set()
+    run(c, "DROP TABLE PUBLIC.MADE")
+    assert table not in {row[2:4] for row in run(c, "SHOW GRANTS TO ROLE SVC_KAFKA_CONNECTOR")}
+
+
+def test_no_secondary_roles_are_active(c: SnowflakeConnection) -> None:
+    assert run(c, "SELECT CURRENT_SECONDARY_ROLES() AS ROLES") == [('{"roles":"","value":""}',)]
 
 
 def test_views_find_their_tables_from_anywhere(c: SnowflakeConnection) -> None:
