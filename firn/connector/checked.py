@@ -11,7 +11,7 @@ from typing import Any, Literal
 from firn.connector.config import Method, SinkConfig
 from firn.connector.parameter import Parameter
 from firn.connector.parameters import PARAMETERS
-from firn.connector.parameters.connect import STREAMING_CLASSES
+from firn.connector.parameters.connect import STREAMING_CLASS
 from firn.errors import ConfigError
 
 Source = Literal["given", "reference", "default", "settings and secrets", "implied"]
@@ -129,7 +129,7 @@ class Check:
         if named and named.value:
             return Method(named.value)
         connector = self.given.get("connector.class")
-        streaming = connector is not None and connector.value in STREAMING_CLASSES
+        streaming = connector is not None and connector.value == STREAMING_CLASS
         return Method.SNOWPIPE_STREAMING if streaming else Method.SNOWPIPE
 
     def fault(self, name: str, problem: str, allowed: tuple[str, ...] = (), nearest: str | None = None) -> None:

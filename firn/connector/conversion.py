@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from pydantic import SecretStr
 
@@ -24,6 +24,7 @@ Side = Literal["key", "value"]
 _INPUT = {"key": "input.key.format", "value": "input.data.format"}
 _DEFAULT = {"key": Format.STRING, "value": Format.AVRO}
 _HEADERS = dict(zip(HEADER_CONVERTERS, (HeaderFormat.SIMPLE, HeaderFormat.STRING, HeaderFormat.BYTES), strict=True))
+_PEM = (".pem", ".crt", ".cer", ".cert")
 _PROTOBUF = ("int.for.enums", "generate.index.for.unions", "wrapper.for.raw.primitives", "flatten.unions")
 
 
@@ -127,7 +128,15 @@ def _registry(check: Check, side: Side) -> RegistryConfig | None:
     if token is not None and (info or in_url):
         check.fault(f"{prefix}bearer.auth.token", "is given beside a user and password: only one login is possible")
     chosen = in_url if source == "URL" else info or in_url
-    return RegistryConfig(urls, chosen, token, check.get(f"{prefix}schema.registry.ssl.truststore.location"))
+    return RegistryConfig(urls, chosen, token, _ca_location(check, f"{prefix}schema.registry.ssl.truststore"))
+
+
+def _ca_location(check: Check, prefix: str) -> str | None:
+    location: str | None = check.get(f"{prefix}.location")
+    if location and not check.has(f"{prefix}.type") and not location.endswith(_PEM):
+        # Java's default kind is JKS.
+        check.fault(f"{prefix}.location", f"must be a PEM file; give {prefix}.type=PEM if it is one", _PEM)
+    return location
 
 
 def _first(check: Check, prefix: str, *options: str) -> tuple[str | None, Any]:
@@ -139,9 +148,11 @@ def _first(check: Check, prefix: str, *options: str) -> tuple[str | None, Any]:
 
 def _without_login(urls: tuple[str, ...]) -> tuple[tuple[str, ...], SecretStr | None]:
     """The addresses without user and password, and these, as Confluent's clients take them from the first address."""
-    bare, login = [], None
+    bare: list[str] = []
+    login = None
     for url in urls:
-        found, at, rest = url.partition("://")[2].rpartition("@")
-        bare.append(f"{urlsplit(url).scheme}://{rest}".rstrip("/") if at else url.rstrip("/"))
+        scheme, _, address = url.partition("://")
+        found, at, rest = address.rpartition("@")
+        bare.append(type(url)(f"{scheme}://{rest}".rstrip("/")))  # what came from a reference stays marked
         login = login or (SecretStr(unquote(found)) if at else None)
     return tuple(bare), login

@@ -30,11 +30,15 @@ class ReadError(ValueError):
 
 @dataclass(frozen=True)
 class Reader:
-    """How the text of a value becomes a typed value; `parse` raises ReadError."""
+    """How the text of a value becomes a typed value; `parse` raises ReadError.
+
+    `why` tells why nothing but the one allowed value can be followed.
+    """
 
     type: str
     parse: Callable[[str], Any]
     allowed: tuple[str, ...] = ()
+    why: str = ""
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def _table_map(value: str) -> tuple[tuple[str, str], ...]:
     pairs: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in value.split(","))):
         topic, _, table = (piece.strip() for piece in part.partition(":"))
-        if not topic or not _TABLE.fullmatch(table):
+        if not topic or not _TABLE.fullmatch(table):  # a qualified name neither: one sink has one schema
             raise ReadError("is not <topic>:<table>, separated by commas, with valid table names", detail=repr(part))
         _regex(topic)
         for other in pairs:
@@ -106,6 +106,12 @@ def _host(value: str) -> str:
     return value.strip()
 
 
+def _whole(value: str) -> int:
+    if not re.fullmatch(r"[+-]?[0-9]{1,18}", value.strip()):
+        raise ReadError("is not a whole number")
+    return int(value)
+
+
 def _pairs(value: str) -> tuple[tuple[str, str], ...]:
     parts = [part.strip() for part in value.split(",") if part.strip()]
     if not all(re.fullmatch(r"[^:]+:.+", part) for part in parts):
@@ -127,22 +133,21 @@ URLS = Reader("list of addresses", _urls)
 HOST = Reader("host", _host)
 HOSTS = Reader("list of host patterns", _hosts)
 PAIRS = Reader("map", _pairs)
+WHOLE = Reader("whole number", _whole)
 
 
-def whole(minimum: int, maximum: int = 2**63 - 1) -> Reader:
+def whole(minimum: int, maximum: int | None = None) -> Reader:
     """A whole number from `minimum` to `maximum`."""
 
     def parse(value: str) -> int:
-        if not re.fullmatch(r"[+-]?[0-9]{1,19}", value.strip()):
-            raise ReadError("is not a whole number")
-        number = int(value)
+        number = _whole(value)
         if number < minimum:
             raise ReadError(f"is below the minimum {minimum}")
-        if number > maximum:
+        if maximum is not None and number > maximum:
             raise ReadError(f"is above the maximum {maximum}")
         return number
 
-    shown = f"{minimum} or more" if maximum == 2**63 - 1 else f"{minimum} to {maximum}"
+    shown = f"{minimum} or more" if maximum is None else f"{minimum} to {maximum}"
     return Reader("whole number", parse, (shown,))
 
 
@@ -179,7 +184,7 @@ def only(value: str, why: str, *synonyms: str) -> Reader:
             raise ReadError(f"asks for what Firn does not do: {why}")
         return value
 
-    return Reader("boolean" if value in ("true", "false") else "word", parse, (value,))
+    return Reader("boolean" if value in ("true", "false") else "word", parse, (value,), why)
 
 
 def class_name(known: Mapping[str, Any], kind: str = "class") -> Reader:

@@ -29,6 +29,7 @@ from firn.kafka_properties import Judgement, judge
 _TRANSFORM = re.compile(r"(transforms|predicates)\.([^.]+)\.(.+)")
 _CLIENTS = {"kafka.": "consumer", "consumer.override.": "consumer", "producer.override.": "producer"}
 _OTHER_CLIENTS = {"admin.override.": "admin"}
+_LONGEST = 200
 _EFFECTS = {"honoured": Effect.HONOURED, "warned": Effect.NO_EFFECT, "refused": Effect.REFUSED}
 
 
@@ -118,7 +119,8 @@ def _shown(parameter: Parameter, raw: str) -> str:
     if parameter.secret:
         return HIDDEN
     # An address may carry a password.
-    return repr(re.sub(r"(://)[^/@\s]+@", r"\1(hidden)@", raw))
+    shown = re.sub(r"(://)[^/@\s]+@", r"\1(hidden)@", raw)
+    return repr(shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}...")
 
 
 def _masked(value: Any, parameter: Parameter, referenced: bool) -> Any:

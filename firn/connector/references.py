@@ -6,12 +6,15 @@ They are resolved once, at start, inside any value. What came from one is never 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
-from firn.connector.file import read_connector_file
-from firn.errors import ConfigError, TerminalError
+import javaproperties
+
+from firn.errors import TerminalError
 from firn.secrets import read_secret_key
 from firn.settings import Settings
 
@@ -90,18 +93,17 @@ def _file(rest: str) -> str:
     shown = f"${{file:{rest}}}"
     path, key = _split(rest, shown, "file:<path>:<key>")
     try:
-        fields = read_connector_file(Path(path))
-    except ConfigError as error:
-        raise ReferenceFault(f"{shown} leads nowhere: {_without_values(error)}") from None
-    except ValueError:
-        raise ReferenceFault(f"{shown} names a path that cannot be read") from None
-    if key not in fields:
-        raise ReferenceFault(f"{shown} names a key that the file does not have")
-    return fields[key]
-
-
-def _without_values(error: ConfigError) -> str:
-    return "the file cannot be read" if "cannot be read" in error.what else "the file is neither JSON nor .properties"
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        raise ReferenceFault(f"{shown} names a file that cannot be read") from None
+    try:
+        fields: Any = json.loads(text) if path.endswith(".json") else javaproperties.loads(text)
+    except (ValueError, RecursionError):
+        raise ReferenceFault(f"{shown} names a file that is neither JSON (*.json) nor .properties") from None
+    value = fields.get(key) if isinstance(fields, dict) else None
+    if value is None or isinstance(value, dict | list):
+        raise ReferenceFault(f"{shown} names a key that the file has no single value for")
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _split(rest: str, shown: str, form: str) -> tuple[str, str]:

@@ -10,8 +10,10 @@ from pydantic import SecretStr
 
 from firn.connector.checked import Check
 from firn.connector.config import KafkaProperty, Method
+from firn.connector.parameter import Effect
 from firn.connector.parameters import PARAMETERS
-from firn.connector.parameters.connect import STREAMING_CLASSES
+from firn.connector.parameters.connect import STREAMING_CLASS
+from firn.connector.parameters.loading import STREAMING
 from firn.connector.reading import kafka_property
 from firn.errors import ConfigError
 from firn.kafka_properties import faults, judge, managed_properties
@@ -64,7 +66,7 @@ def _topics(check: Check) -> None:
 
 def _method(check: Check) -> None:
     connector = check.given.get("connector.class")
-    if connector and connector.value in STREAMING_CLASSES and check.method is Method.SNOWPIPE:
+    if connector and connector.value == STREAMING_CLASS and check.method is Method.SNOWPIPE:
         check.fault("snowflake.ingestion.method", "contradicts connector.class, which streams", ("SNOWPIPE_STREAMING",))
     if check.method is Method.SNOWPIPE_STREAMING:
         check.pending.append("Method SNOWPIPE_STREAMING is still to come; use SNOWPIPE.")
@@ -74,6 +76,9 @@ def _method(check: Check) -> None:
         for name in ("snowflake.enable.schematization", "enable.streaming.client.optimization"):
             if check.has(name) and check.get(name):
                 check.fault(name, "is only available with SNOWPIPE_STREAMING", ("false",))
+        for parameter in STREAMING:
+            if parameter.effect is Effect.PENDING and check.has(parameter.name):
+                check.warn(parameter.name, "has no effect with SNOWPIPE.")
     if check.get("snowflake.enable.schematization"):
         check.pending.append("snowflake.enable.schematization is still to come; leave it out for RECORD_CONTENT.")
     if check.get("auto.evolve"):
@@ -100,17 +105,12 @@ def _login(check: Check) -> None:
 def _proxy(check: Check) -> None:
     host, port = (check.has(f"jvm.proxy.{part}") for part in ("host", "port"))
     if host != port:
-        for part in ("host", "port"):
-            check.fault(
-                f"jvm.proxy.{part}", "and jvm.proxy.port must be given together" if part == "host" else _TOGETHER
-            )
+        check.fault("jvm.proxy.host", "must be given together with jvm.proxy.port")
+        check.fault("jvm.proxy.port", "must be given together with jvm.proxy.host")
     if not host:
         for name in ("jvm.proxy.username", "jvm.proxy.password", "jvm.nonProxy.hosts"):
             if check.has(name):
                 check.warn(name, "has no effect: no proxy is named (jvm.proxy.host).")
-
-
-_TOGETHER = "and jvm.proxy.host must be given together"
 
 
 def _buffers(check: Check) -> None:

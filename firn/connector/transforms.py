@@ -12,6 +12,9 @@ def hoisted(check: Check) -> dict[str, tuple[str, ...]]:
     """The fields of HoistField for key and value, the first transform's (the innermost) first."""
     fields: dict[str, list[str]] = {"key": [], "value": []}
     names = check.get("transforms") or ()
+    if check.has("transforms") and check.given["transforms"].referenced:
+        check.fault("transforms", "must not be a reference: its names are parts of other parameters' names")
+        names = ()
     for predicate in check.get("predicates") or ():
         check.fault("predicates", f"names {predicate!r}, and predicates are not supported: remove it")
     for name in names:

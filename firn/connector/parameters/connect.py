@@ -8,11 +8,9 @@ from firn.connector.parameters.make import group, honoured, no_effect, pending
 CLASSES = (
     "com.snowflake.kafka.connector.SnowflakeSinkConnector",
     "com.snowflake.kafka.connector.SnowflakeStreamingSinkConnector",
-    "SnowflakeSink",
-    "SnowflakeSinkConnector",
-    "SnowflakeStreamingSinkConnector",
+    "SnowflakeSink",  # Confluent Cloud's name
 )
-STREAMING_CLASSES = CLASSES[1:2] + CLASSES[4:]
+STREAMING_CLASS = CLASSES[1]
 HEADER_CONVERTERS = (
     "org.apache.kafka.connect.storage.SimpleHeaderConverter",
     "org.apache.kafka.connect.storage.StringConverter",
@@ -25,7 +23,7 @@ CONNECT = group(
     honoured("name", r.NAME, "Name of the sink: part of its stage paths and its rows in the ledger.", required=True),
     honoured(
         "connector.class",
-        r.one_of(*CLASSES),
+        r.class_name(dict.fromkeys(CLASSES), "class of the connector"),
         "The class of the official connector. SnowflakeStreamingSinkConnector (v4) implies SNOWPIPE_STREAMING; the "
         "others change nothing.",
         CLASSES[0],

@@ -161,7 +161,7 @@ _JSON = (
     no_effect(
         "replace.null.with.default",
         r.BOOLEAN,
-        "Whether a null becomes the default of its field.",
+        "JsonConverter: whether a null becomes the default of its field.",
         "the official connector puts defaults in for nulls itself, whatever the converter does; so does Firn.",
         "true",
     ),

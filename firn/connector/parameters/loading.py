@@ -21,7 +21,7 @@ METHOD = group(
     honoured("buffer.count.records", r.whole(1), "Records of a partition that fill a file.", "10000", empty=True),
     honoured(
         "buffer.flush.time",
-        r.whole(-(2**63)),
+        r.WHOLE,
         "Seconds that records wait at most. Less than the minimum (10 with SNOWPIPE, 1 with SNOWPIPE_STREAMING) is "
         "raised to it, with a warning.",
         "120",

@@ -1,0 +1,156 @@
+"""Writes docs/configuration.md from the definitions of the parameters: python -m firn.connector.document."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+
+from firn.connector.converters import CLASSES, INPUT_FORMATS
+from firn.connector.parameter import Parameter
+from firn.connector.parameters import PARAMETERS
+from firn.connector.parameters.converters import KEY_OPTIONS, VALUE_OPTIONS
+from firn.connector.transforms import HOIST
+
+PATH = Path("docs/configuration.md")
+
+_INTRO = """\
+# Configuration of a sink
+
+A sink is configured by a connector file of Kafka Connect, as the official Snowflake connector and Confluent Cloud's
+managed one take it: JSON, `{{"name": ..., "config": {{...}}}}` or flat, or Java's `.properties`. {count} parameters are
+known, and families of names (Kafka's client, transforms). `firn sink validate FILE` lists all faults at once, each with
+its name, value, what is wrong, the allowed values and the nearest known name, and the values that take effect.
+
+This page is generated from the definitions in `firn/connector/parameters` (`python -m firn.connector.document`).
+
+What the file leaves out: addresses and logins come from the [settings](settings.md) and the secrets named there.
+"Effect" tells what Firn does with a parameter:
+
+| effect | meaning |
+|---|---|
+| honoured | Firn follows it. Where "only" one value is named, that is what Firn does, and others are refused. |
+| no effect | It is checked and accepted, with a warning that says why it changes nothing on Spark. |
+| pending | It is checked in full; what it governs cannot be run yet. `firn sink run` says so. |
+| refused | It cannot be followed and must not be ignored: a fault that says why. |
+
+An unknown parameter is a fault. Its value is not shown, since it may be a misspelt secret.
+
+## References
+
+A value, or a part of one, may be a reference. It is resolved once, when the sink starts, and never written down.
+
+| reference | stands for |
+|---|---|
+| `${{secretsmanager:<secret>:<key>}}` | a key of a secret in AWS Secrets Manager (region and login: settings) |
+| `${{env:<name>}}` | an environment variable |
+| `${{file:<path>:<key>}}` | a key of a JSON file (`*.json`) or of a `.properties` file |
+
+`firn sink validate` without `--live` does not ask Secrets Manager: such a reference counts as given, unchecked.
+"""
+
+_BUFFERS = """
+### Buffers on Spark
+
+Spark reads in batches, and each batch is one commit for all partitions. The buffers bound what one partition holds:
+
+- `buffer.count.records` and `buffer.size.bytes` bound each staged file of a partition exactly, whichever comes first;
+  bytes are those of both JSON texts, and one record that has more is a file of its own.
+- `buffer.flush.time` is how long records wait for their batch at most (`maxTriggerDelay`). A batch starts earlier when
+  `buffer.count.records` records are waiting (`minOffsetsPerTrigger`). A sink that runs once never waits.
+- `firn.batch.records` and `firn.batch.bytes` bound one batch and commit over all partitions; bytes by the size of the
+  records seen so far.
+
+Memory does not grow with the backlog: records travel in Arrow batches of bounded bytes, and files are written as they
+come ([decision 0003](decisions/0003-batches-bounded-by-bytes.md)).
+
+| | default | minimum |
+|---|---|---|
+| SNOWPIPE | 10000 records, 120 s, 5000000 bytes | 1 record, 10 s, 1 byte |
+| SNOWPIPE_STREAMING | 10000 records, 10 s, 20000000 bytes | 1 record, 1 s, 1 byte |
+"""
+
+_CONVERTERS = """
+### Which converter
+
+Class names may be given in full or without their package. `input.*.format` and a class that contradict each other are a
+fault. Snowflake's own converters are refused with SNOWPIPE_STREAMING, as officially. JsonConverter expects
+`{{"schema": ..., "payload": ...}}` unless `schemas.enable` is false (its default is true, as officially); the input
+format JSON has no schema unless `schemas.enable` is true.
+
+{formats}
+"""
+
+_TRANSFORMS = """
+## Transforms
+
+`transforms` names single message transforms, `transforms.<name>.type` their class. Known are {known}, with
+`transforms.<name>.field`: they wrap the whole key or value into one field, in the order of the list. Other transforms,
+and predicates, are refused by name: do that work in dbt, or before Kafka.
+
+## Kafka's client
+
+`kafka.<property>` and `consumer.override.<property>` set properties of Kafka's client under Java's names, for Spark's
+source and for every other client of the sink; `consumer.override.*` wins. `auto.offset.reset` (earliest or latest) sets
+where a sink begins that has never run; later starts go on from the ledger. A property that Kafka's clients do not know
+is a fault, as is one that Spark or a sink cannot follow (deserializers, interceptors); one that has no effect here
+(`max.poll.records`, group settings) is a warning. `producer.override.*` and `admin.override.*` are checked and have no
+effect.
+"""
+
+
+def document() -> str:
+    """The text of docs/configuration.md."""
+    parts = [_INTRO.format(count=len(PARAMETERS))]
+    for title, members in groupby(PARAMETERS.values(), lambda parameter: parameter.group):
+        if title == KEY_OPTIONS[0].group:
+            continue
+        parts.append(_group(title, tuple(members)))
+        if title == "Method and buffers":
+            parts.append(_BUFFERS)
+        if title == "Converters":
+            parts.append(_CONVERTERS.format(formats=_formats()))
+    parts.append(_TRANSFORMS.format(known=" and ".join(f"`{name}`" for name in HOIST)))
+    return "\n".join(part.strip("\n") + "\n" for part in parts)
+
+
+def _group(title: str, members: tuple[Parameter, ...]) -> str:
+    if title == VALUE_OPTIONS[0].group:
+        title = "Options of converters"
+    rows = [_row(member) for member in members]
+    head = "| parameter | type | default | effect | meaning |\n|---|---|---|---|---|"
+    note = "\nThe same options exist for keys, as `key.converter.<option>`.\n" if title.startswith("Options") else ""
+    return f"## {title}\n{note}\n{head}\n" + "\n".join(rows)
+
+
+def _row(parameter: Parameter) -> str:
+    default = f"`{parameter.default_text}`" if parameter.default_text else _escaped(parameter.elsewhere)
+    effect = str(parameter.effect) + (", required" if parameter.required else "")
+    meaning = parameter.doc
+    if parameter.reader.why:
+        meaning += f" Only `{parameter.reader.allowed[0]}`: {parameter.reader.why}."
+    if parameter.reason:
+        meaning += f" {parameter.reason[0].upper()}{parameter.reason[1:]}"
+    cells = (f"`{parameter.name}`", _type(parameter), default, effect, _escaped(meaning))
+    return "| " + " | ".join(cells) + " |"
+
+
+def _type(parameter: Parameter) -> str:
+    reader = parameter.reader
+    kind = "secret" if parameter.secret else reader.type
+    if reader.type in ("boolean", "class") and len(reader.allowed) != 1:
+        return kind
+    return f"{kind}: {', '.join(reader.allowed)}" if reader.allowed else kind
+
+
+def _formats() -> str:
+    inputs = {format_: name for name, format_ in INPUT_FORMATS.items()}
+    rows = [f"| `{name}` | {inputs.get(format_, '')} |" for name, format_ in CLASSES.items()]
+    return "| class | input format |\n|---|---|\n" + "\n".join(rows)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PATH.write_text(document(), encoding="utf-8")

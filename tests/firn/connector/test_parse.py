@@ -1,0 +1,221 @@
+"""What a team sees when it hands its connector file to Firn: all faults at once, warnings, effective values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from firn.connector.config import BufferConfig, KafkaProperty, MetadataConfig, Method, ProxyConfig
+from firn.connector.parse import check_sink_config, load_sink_config, parse_sink_config
+from firn.errors import ConfigError
+from tests.support.connectors import MINIMAL, private_key
+
+
+def faults(**parameters: str) -> dict[str, str]:
+    """The faults of the smallest configuration with these parameters, by name; `_` stands for a dot."""
+    raw = MINIMAL | {name.replace("_", "."): value for name, value in parameters.items()}
+    return {fault.name: str(fault) for fault in check_sink_config(raw, where="x").faults}
+
+
+def warnings(raw: dict[str, str]) -> dict[str, str]:
+    return {warned.name: warned.reason for warned in check_sink_config(MINIMAL | raw, where="x").warnings}
+
+
+def test_the_example_configuration_maps_order_events() -> None:
+    config = load_sink_config(Path("connectors/order-events.json"))
+    assert config.topics == ("order-events",)
+    assert config.table_map == (("order-events", "ORDER_EVENTS"),)
+    assert config.buffer == BufferConfig(10_000, 60, 5_000_000)
+    assert (config.tasks_max, config.snowflake.database) == (3, "STREAMING")
+
+
+TEN_MISTAKES = {
+    "name": "has.dot",
+    "topicz": "a",
+    "buffer.count.record": "10",
+    "buffer.size.bytes": "many",
+    "snowflake.topic2table.map": "a:1bad",
+    "snowflake.ingestion.method": "CARRIER_PIGEON",
+    "value.converter": "io.confluent.connect.avro.AvroConvertor",
+    "jvm.proxy.host": "proxy",
+    "consumer.override.auto.offset.reset": "none",
+    "snowflake.private.kye": "MIIsecret",
+}
+
+
+def test_ten_mistakes_are_listed_at_once_with_the_nearest_names() -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_sink_config(TEN_MISTAKES, where="x.json")
+    text = str(raised.value)
+    for part in (
+        "12 faults",
+        "name: 'has.dot' must begin with a letter",
+        "topicz: is not a known parameter; did you mean topics?",
+        "buffer.count.record: is not a known parameter; did you mean buffer.count.records?",
+        "buffer.size.bytes: 'many' is not a whole number (allowed: 1 or more)",
+        "snowflake.topic2table.map: 'a:1bad' is not <topic>:<table>",
+        "snowflake.ingestion.method: 'CARRIER_PIGEON' is not one of the allowed values "
+        "(allowed: SNOWPIPE, SNOWPIPE_STREAMING)",
+        "value.converter: 'io.confluent.connect.avro.AvroConvertor' is not a converter that Firn knows",
+        "jvm.proxy.host: 'proxy' must be given together with jvm.proxy.port",
+        "jvm.proxy.port: must be given together with jvm.proxy.host",
+        "consumer.override.auto.offset.reset: 'none' would leave a new sink nowhere to begin "
+        "(allowed: earliest, latest)",
+        "snowflake.private.kye: is not a known parameter; did you mean snowflake.private.key?",
+        "topics: is required, or topics.regex",
+        "x.json",
+    ):
+        assert part in text, part
+    assert "MIIsecret" not in text
+
+
+def test_exactly_one_of_topics_and_their_expression() -> None:
+    assert "exactly one" in faults(topics_regex="order-.*")["topics.regex"]
+    config = parse_sink_config({"name": "orders", "topics.regex": "order-.*"}, where="x")
+    assert (config.topics, config.topics_regex) == ((), "order-.*")
+    with pytest.raises(ConfigError, match="is not a regular expression"):
+        parse_sink_config({"name": "orders", "topics.regex": "("}, where="x")
+
+
+def test_buffers_have_the_defaults_of_their_method() -> None:
+    streaming = {"snowflake.ingestion.method": "SNOWPIPE_STREAMING"}
+    assert parse_sink_config(MINIMAL, where="x").buffer == BufferConfig(10_000, 120, 5_000_000)
+    assert parse_sink_config(MINIMAL | streaming, where="x").buffer == BufferConfig(10_000, 10, 20_000_000)
+    assert parse_sink_config(MINIMAL | streaming | {"buffer.flush.time": "1"}, where="x").buffer.seconds == 1
+    assert parse_sink_config(MINIMAL | {"buffer.flush.time": "-5"}, where="x").buffer.seconds == 10
+
+
+def test_what_cannot_run_yet_is_valid_and_said() -> None:
+    raw = MINIMAL | {
+        "connector.class": "com.snowflake.kafka.connector.SnowflakeStreamingSinkConnector",
+        "errors.tolerance": "ALL",
+        "errors.deadletterqueue.topic.name": "dlq-${connector}",
+        "snowflake.enable.schematization": "true",
+        "auto.evolve": "true",
+    }
+    config = parse_sink_config(raw, where="x")
+    assert config.method is Method.SNOWPIPE_STREAMING
+    assert config.errors.dead_letter_topic == "dlq-orders"
+    assert len(config.pending) == 5
+    assert config.pending[0] == "Method SNOWPIPE_STREAMING is still to come; use SNOWPIPE."
+    assert parse_sink_config(MINIMAL, where="x").pending == ()
+
+
+def test_the_v4_connector_streams() -> None:
+    v4 = {"connector_class": "SnowflakeStreamingSinkConnector"}
+    assert (
+        "contradicts connector.class"
+        in faults(**v4, snowflake_ingestion_method="SNOWPIPE")["snowflake.ingestion.method"]
+    )
+    assert "snowflake.role.name" in faults(**v4, snowflake_user_name="U")
+    assert faults(**v4, snowflake_user_name="U", snowflake_role_name="R") == {}
+
+
+def test_metadata_and_null_values() -> None:
+    raw = {"snowflake.metadata.topic": "false", "snowflake.streaming.metadata.connectorPushTime": "FALSE"}
+    config = parse_sink_config(MINIMAL | raw | {"behavior.on.null.values": "IGNORE"}, where="x")
+    assert config.metadata == MetadataConfig(topic=False, push_time=False)
+    assert config.null_values == "ignore"
+
+
+def test_the_proxy() -> None:
+    raw = {
+        "jvm.proxy.host": "proxy.example",
+        "jvm.proxy.port": "3128",
+        "jvm.nonProxy.hosts": "*.internal|localhost",
+        "jvm.proxy.username": "u",
+        "jvm.proxy.password": "hunter2",
+    }
+    config = parse_sink_config(MINIMAL | raw, where="x")
+    assert isinstance(config.proxy, ProxyConfig)
+    assert (config.proxy.host, config.proxy.port, config.proxy.bypass) == (
+        "proxy.example",
+        3128,
+        ("*.internal", "localhost"),
+    )
+    assert "hunter2" not in repr(config)
+    assert "no proxy is named" in warnings({"jvm.proxy.username": "u"})["jvm.proxy.username"]
+
+
+def test_the_private_key_is_tried() -> None:
+    assert "cannot be used" in faults(snowflake_private_key="nonsense")["snowflake.private.key"]
+    assert faults(snowflake_private_key=private_key()) == {}
+    encrypted = {"snowflake_private_key": private_key("winter")}
+    assert "no passphrase" in faults(**encrypted)["snowflake.private.key"]
+    assert faults(**encrypted, snowflake_private_key_passphrase="winter") == {}
+    assert "snowflake.private.key.passphrase" in faults(snowflake_private_key_passphrase="winter")
+
+
+def test_an_address_needs_the_form_of_snowflakes() -> None:
+    assert faults(snowflake_url_name="https://acc.eu-west-2.aws.snowflakecomputing.com:443") == {}
+    assert "snowflake.url.name" in faults(snowflake_url_name="localhost:8080")
+
+
+def test_parameters_without_effect_are_accepted_with_the_reason() -> None:
+    found = warnings({"jmx": "true", "max.poll.records": "500", "snowflake.snowpipe.v2CleanerThreads": "2"})
+    assert "no JVM of Connect" in found["jmx"]
+    assert "firn.batch.records" in found["max.poll.records"]
+    assert "removes its staged files" in found["snowflake.snowpipe.v2CleanerThreads"]
+    assert "jmx" in faults(jmx="maybe")  # and they are checked all the same
+    assert (
+        "no effect with SNOWPIPE"
+        in warnings({"snowflake.streaming.max.client.lag": "1"})["snowflake.streaming.max.client.lag"]
+    )
+
+
+def test_an_empty_text_is_absent_where_the_official_default_is_empty() -> None:
+    assert faults(snowflake_topic2table_map="", jvm_proxy_host="", errors_deadletterqueue_topic_name="") == {}
+    assert "is empty" in faults(snowflake_database_name=" ")["snowflake.database.name"]
+
+
+def test_kafka_properties_are_judged_and_kept() -> None:
+    raw = MINIMAL | {
+        "kafka.bootstrap.servers": "a:9092",
+        "consumer.override.bootstrap.servers": "b:9092",
+        "consumer.override.max.poll.records": "10",
+        "consumer.override.auto.offset.reset": "latest",
+    }
+    checked = check_sink_config(raw, where="x")
+    assert checked.config is not None
+    assert [(p.name, p.value.get_secret_value()) for p in checked.config.kafka] == [("bootstrap.servers", "b:9092")]
+    assert checked.config.first_offset == "latest"
+    assert [warned.name for warned in checked.warnings] == ["consumer.override.max.poll.records"]
+
+
+def test_a_property_that_a_sink_cannot_follow_is_refused() -> None:
+    found = faults(**{"kafka.key.deserializer": "X", "consumer.override.fetch.min.byte": "1"})
+    assert "read as bytes" in found["kafka.key.deserializer"]
+    assert "did you mean consumer.override.fetch.min.bytes?" in found["consumer.override.fetch.min.byte"]
+    assert "not an integer" in faults(**{"kafka.fetch.min.bytes": "few"})["kafka.fetch.min.bytes"]
+
+
+def test_confluent_clouds_login() -> None:
+    raw = {"kafka.auth.mode": "KAFKA_API_KEY", "kafka.api.key": "K", "kafka.api.secret": "hunter2"}
+    config = parse_sink_config(MINIMAL | raw | {"kafka.endpoint": "SASL_SSL://pkc-1.cloud:9092"}, where="x")
+    properties = {p.name: p for p in config.kafka}
+    assert properties["bootstrap.servers"] == KafkaProperty("bootstrap.servers", properties["bootstrap.servers"].value)
+    assert properties["bootstrap.servers"].value.get_secret_value() == "pkc-1.cloud:9092"
+    assert "hunter2" in properties["sasl.jaas.config"].value.get_secret_value()
+    assert "hunter2" not in repr(config) + repr(config.kafka)
+    assert "kafka.api.secret" in faults(kafka_api_key="K")
+    assert "Kafka secret is used" in warnings({"kafka.auth.mode": "SERVICE_ACCOUNT"})["kafka.auth.mode"]
+
+
+def test_effective_values_tell_where_they_come_from() -> None:
+    raw = {
+        "buffer.flush.time": "3",
+        "snowflake.user.name": "${env:HOME}",
+        "kafka.api.key": "K",
+        "kafka.api.secret": "S",
+    }
+    checked = check_sink_config(MINIMAL | raw, where="x")
+    lines = {line.name: (line.value_shown, line.source) for line in checked.effective}
+    assert lines["topics"] == ("'order-events'", "given")
+    assert lines["buffer.flush.time"] == ("10", "given")
+    assert lines["buffer.count.records"] == ("'10000'", "default")
+    assert lines["snowflake.user.name"] == ("${env:HOME}", "reference")
+    assert lines["snowflake.private.key"] == ("", "settings and secrets")
+    assert lines["kafka.api.secret"] == ("(hidden)", "given")
+    assert lines["input.data.format"] == ("AVRO", "default")
+    assert lines["input.key.format"] == ("STRING", "default")
