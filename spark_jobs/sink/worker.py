@@ -40,9 +40,9 @@ def decoders_of(context: SinkContext) -> tuple[Decoder, Decoder]:
 
 
 @lru_cache(maxsize=8)
-def _decoder(_side: str, config: ConverterConfig, registry: RegistryLogin | None, patience: float) -> Decoder:
+def _decoder(side: str, config: ConverterConfig, registry: RegistryLogin | None, patience: float) -> Decoder:
     """One per side, also where both are configured alike: a decoder is not made to be used within itself."""
-    return decoder_for(config, _schemas(registry, patience))
+    return decoder_for(config, _schemas(registry, patience), as_key=side == "key")
 
 
 def _schemas(registry: RegistryLogin | None, patience: float) -> Callable[[int], RegisteredSchema]:

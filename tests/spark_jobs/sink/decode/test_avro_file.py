@@ -14,6 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from firn.connector.config import ConverterConfig, Format, SinkConfig
+from firn.settings import Settings
+from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.decode import avro_file as module
 from spark_jobs.sink.decode import container
 from spark_jobs.sink.decode.avro_file import avro_file_decoder
@@ -27,6 +30,7 @@ from spark_jobs.sink.decode.records import (
 )
 from spark_jobs.sink.decode.scalars import STREAMING_ZONE
 from spark_jobs.sink.decode.schema import Node, parse_schema
+from spark_jobs.sink.worker import decoders_of
 from tests.spark_jobs.sink.avro_cases import cases, parsed
 
 ORDER = {
@@ -110,6 +114,15 @@ def test_a_key_stays_one_text() -> None:
     assert contents(*values, as_key=True) == [ROWS, [], None, ROWS[0]]
     assert decode(*values, as_key=True).origin is None
     assert contents(written([None, 1], schema=["null", "int"]), as_key=True) == [[None, 1]]
+
+
+def test_the_sink_reads_several_data_as_rows_of_a_value_and_one_key() -> None:
+    avro = ConverterConfig(Format.AVRO_FILE)
+    config = SinkConfig("s", value=avro, key=avro)
+    nothing: Any = None
+    decoders = decoders_of(SinkContext(config, Settings.model_construct(), nothing, None, None, nothing))
+    counts = [len(decoder.decode(pa.array([written(ROWS)])).content) for decoder in decoders]
+    assert counts == [3, 1]
 
 
 def test_a_datum_that_is_null_is_a_tombstone() -> None:
