@@ -1,0 +1,187 @@
+"""Connect's JsonConverter with schemas.enable=true: values are what their schema says, or bad records."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.sink.decode.json_envelope import MAX_BEGINNINGS, json_envelope_decoder
+from spark_jobs.sink.decode.records import INVALID_JSON, INVALID_SCHEMA, INVALID_UTF8, SCHEMA_MISMATCH, Decoded
+from spark_jobs.sink.decode.scalars import STREAMING_ZONE
+from tests.spark_jobs.sink.avro_cases import parsed
+from tests.spark_jobs.sink.decode.connect_cases import Case, cases, envelope
+
+QUICK = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+DECIMAL = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
+ORDER = {
+    "type": "struct",
+    "fields": [{"field": "id", "type": "int64"}, {"field": "note", "type": "string", "optional": True}],
+}
+
+
+def decode(*values: bytes | None) -> Decoded:
+    return json_envelope_decoder(STREAMING_ZONE).decode(pa.array(values, pa.binary()))
+
+
+def wrap(schema: Any, payload: Any) -> bytes:
+    return json.dumps({"schema": schema, "payload": payload}).encode()
+
+
+def content(schema: Any, payload: Any) -> str | None:
+    decoded = decode(wrap(schema, payload))
+    assert not decoded.bad
+    return decoded.content[0].as_py()  # type: ignore[no-any-return]
+
+
+@QUICK
+@given(cases(), cases())
+def test_every_type_becomes_the_json_that_was_meant(first: Case, second: Case) -> None:
+    values = [envelope(first), envelope(first), envelope(second), envelope(first)]
+    decoded = decode(*values)  # known beginnings and new ones
+    assert not decoded.bad
+    wanted = [each.expected for each in (first, first, second, first)]
+    assert [None if text is None else parsed(text) for text in decoded.content.to_pylist()] == wanted
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload", "text"),
+    [
+        (ORDER, {"id": 1}, '{"id":1,"note":null}'),
+        (ORDER, {"id": 1.0, "note": "", "unknown": 5}, '{"id":1,"note":""}'),
+        ({"type": "map", "keys": {"type": "int8"}, "values": {"type": "string"}}, [[1, "a"], [1, "b"]], '[[1,"b"]]'),
+        ({"type": "float"}, 0.1, "0.1"),
+        ({"type": "double"}, "-Infinity", '"-Infinity"'),
+        ({"type": "double"}, 5, "5.0"),
+        (DECIMAL, "AQ==", "0.01"),
+        (DECIMAL, 1.5, "1.5"),
+        (DECIMAL, 10**40, f'"{10**40}"'),
+        ({"type": "int64", "default": 7, "optional": True}, None, "7"),
+        ({"type": "int64", "optional": True}, None, None),
+        ({"type": "string", "name": "io.debezium.data.Json", "version": 1, "doc": "d"}, "{}", '"{}"'),
+        (None, None, None),
+        (None, {"a": [1, 10**40]}, f'{{"a":[1,"{10**40}"]}}'),
+        (None, "x", '"x"'),
+    ],
+)
+def test_what_a_payload_becomes(schema: Any, payload: Any, text: str | None) -> None:
+    assert content(schema, payload) == text
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload", "detail"),
+    [
+        (ORDER, {"note": "x"}, "payload.id is null"),
+        (ORDER, {"id": "1"}, "payload.id is no int64: 1"),
+        (ORDER, {"id": 1.5}, "payload.id is no int64: 1.5"),
+        (ORDER, {"id": True}, "payload.id is no int64: a boolean"),
+        (ORDER, {"id": 1, "note": 5}, "payload.note is no string: 5"),
+        (ORDER, [1], "payload is no struct: an array"),
+        (ORDER, None, "payload is null"),
+        ({"type": "int8"}, 128, "payload is no int8: 128"),
+        ({"type": "int32", "name": "org.apache.kafka.connect.data.Date"}, 1.0, "payload is no int32: 1.0"),
+        ({"type": "float"}, 1e39, "payload is no float32"),
+        ({"type": "double"}, "1", "payload is no float64: 1"),
+        ({"type": "boolean"}, 1, "payload is no boolean: 1"),
+        ({"type": "bytes"}, "?", "payload is no bytes (base64): ?"),
+        ({"type": "bytes"}, 1, "payload is no bytes (base64): 1"),
+        (DECIMAL, "", "payload is no decimal"),
+        (DECIMAL, True, "payload is no bytes (base64): a boolean"),
+        ({"type": "array", "items": {"type": "int8"}}, [1, None], "payload[] is null"),
+        ({"type": "array", "items": {"type": "int8"}}, {}, "payload is no array: an object"),
+        ({"type": "map", "keys": {"type": "string"}, "values": ORDER}, {"a": {}}, "payload{}.id is null"),
+        ({"type": "map", "keys": {"type": "string"}, "values": ORDER}, [], "payload is no object of a map"),
+        ({"type": "map", "keys": {"type": "int8"}, "values": ORDER}, [[1]], "payload is no array of [key, value]"),
+    ],
+)
+def test_a_payload_that_is_not_what_its_schema_says(schema: Any, payload: Any, detail: str) -> None:
+    decoded = decode(wrap(schema, payload))
+    assert decoded.content.to_pylist() == [None]
+    assert [bad.reason for bad in decoded.bad] == [SCHEMA_MISMATCH]
+    assert detail in decoded.bad[0].detail
+
+
+@pytest.mark.parametrize(
+    ("schema", "detail"),
+    [
+        ("int8", "schema has no type"),
+        ({}, "schema has no type"),
+        ({"type": "enum"}, "schema has the unknown type 'enum'"),
+        ({"type": "float64"}, "schema has the unknown type 'float64'"),
+        ({"type": "struct"}, "schema is a struct without a list of fields"),
+        ({"type": "struct", "fields": [{"type": "int8"}]}, "schema.fields[0] has no name"),
+        ({"type": "struct", "fields": [{"type": "int8", "field": "a"}] * 2}, "schema.fields[1] has no name of its own"),
+        ({"type": "struct", "fields": [{"field": "a"}]}, "schema.a has no type"),
+        ({"type": "array"}, "schema.items has no type"),
+        ({"type": "map", "keys": {"type": "int8"}}, "schema.values has no type"),
+        ({"type": "map", "values": {"type": "int8"}}, "schema.keys has no type"),
+        ({"type": "int8", "parameters": {"a": 1}}, "schema has parameters that are no strings"),
+        ({"type": "int8", "default": "x"}, "schema.default is no int8: x"),
+        ({**DECIMAL, "parameters": {"scale": "x"}}, "is a Decimal of scale 'x'"),
+        ({**DECIMAL, "parameters": {"scale": "1000000"}}, "is a Decimal of scale '1000000'"),
+        ({"type": DECIMAL["type"], "name": DECIMAL["name"]}, "is a Decimal of scale ''"),
+    ],
+)
+def test_a_schema_that_cannot_be_used(schema: Any, detail: str) -> None:
+    decoded = decode(wrap(schema, "AQ=="))
+    assert [bad.reason for bad in decoded.bad] == [INVALID_SCHEMA]
+    assert detail in decoded.bad[0].detail
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"null", SCHEMA_MISMATCH),
+        (b"", SCHEMA_MISMATCH),
+        (b"5", SCHEMA_MISMATCH),
+        (b'{"a":1}', SCHEMA_MISMATCH),
+        (b'{"payload":1}', SCHEMA_MISMATCH),
+        (b'{"schema":null,"payload":1,"more":2}', SCHEMA_MISMATCH),
+        (b'{"schema":{"type":"int8"},"payload":1', INVALID_JSON),
+        (b'{"schema":{"type":"int8"},"payload":}', INVALID_JSON),
+        (b'{"schema":{"type":"int8"},"payload":1}}', INVALID_JSON),
+        (b'{"schema":{"type":"string"},"payload":"\xff"}', INVALID_UTF8),
+        (b'{"schema":{"type":"double"},"payload":1e99999999999999999999}', INVALID_JSON),
+        (b'{"schema":{"type":"double"},"payload":1e400}', SCHEMA_MISMATCH),
+        (b'{"schema":null,"payload":' + b"[" * 100_000, INVALID_JSON),
+    ],
+)
+def test_what_is_no_envelope_also_behind_good_ones(value: bytes, reason: str) -> None:
+    good = [b'{"schema":{"type":"int8"},"payload":1}', b'{"schema":{"type":"string"},"payload":"a"}']
+    decoded = decode(None, *good, value)
+    assert decoded.content.to_pylist() == [None, "1", '"a"', None]
+    assert [(bad.row, bad.reason) for bad in decoded.bad] == [(3, reason)]
+
+
+def test_a_known_beginning_is_not_taken_for_more_than_it_is() -> None:
+    first = b'{"schema":{"type":"string"},"payload":"a"}'
+    twice = b'{"schema":{"type":"string"},"payload":"a","schema":{"type":"int8"},"payload":5}'
+    spaced = b'{"schema":{"type":"string"},"payload": "b" } \n'
+    half = b'{"schema":{"type":"string"},"payload":"\\ud800"}'
+    inside = b'{"schema":{"type":"string","doc":"\\"payload\\":"},"payload":"c"}'
+    assert decode(first, twice, spaced, half, inside, inside).content.to_pylist() == [
+        '"a"', "5", '"b"', '"\ufffd"', '"c"', '"c"',
+    ]  # fmt: skip
+
+
+def test_more_schemas_than_are_remembered() -> None:
+    schemas = [{"type": "struct", "name": str(at), "fields": [{"field": str(at), "type": "int8"}]} for at in range(40)]
+    assert len(schemas) > MAX_BEGINNINGS
+    values = [wrap(schema, {schema["name"]: at}) for at, schema in enumerate(schemas)] * 2
+    assert decode(*values).content.to_pylist() == [f'{{"{at}":{at}}}' for at in range(40)] * 2
+
+
+@QUICK
+@given(cases(), st.data())
+def test_damaged_envelopes_never_crash(case: Case, data: st.DataObject) -> None:
+    good = envelope(case)
+    at = data.draw(st.integers(0, len(good)))
+    damaged = good[:at] + data.draw(st.binary(max_size=3)) + good[at + data.draw(st.integers(0, 3)) :]
+    decoded = decode(good, damaged)
+    assert {bad.row for bad in decoded.bad} <= {1}
+    for text in filter(None, decoded.content.to_pylist()):
+        parsed(text)  # raises where it is no JSON
