@@ -16,12 +16,12 @@ def check_snowflake(login: SnowflakeLogin) -> list[Finding]:
     with connect(login) as connection:
         who = query(connection, "SELECT CURRENT_USER() AS LOGIN, CURRENT_ROLE() AS ROLE, CURRENT_VERSION() AS VERSION")
         detail = f"user {who[0]['LOGIN']}, role {who[0]['ROLE']}, version {who[0]['VERSION']}"
-        return [
-            Finding("snowflake login", login.account, "ok", detail),
-            _database(connection, login),
-            _schema(connection, login),
-            _warehouse(connection, login),
-        ]
+        return [Finding("snowflake login", login.account, "ok", detail), *look_for_objects(connection, login)]
+
+
+def look_for_objects(connection: SnowflakeConnection, login: SnowflakeLogin) -> list[Finding]:
+    """Whether database, schema and warehouse of the login are there for its role: `ok` or `missing`."""
+    return [_database(connection, login), _schema(connection, login), _warehouse(connection, login)]
 
 
 def _database(connection: SnowflakeConnection, login: SnowflakeLogin) -> Finding:

@@ -1,0 +1,126 @@
+"""Live checks of a sink: its credentials, endpoints, topics, subjects, and what it needs in Snowflake.
+
+Not for the configuration itself (`firn.connector.parse`): it must be free of faults here. Nothing is changed anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from firn import kafka
+from firn.connector.config import SinkConfig
+from firn.connector.endpoints import Endpoint, check_endpoint
+from firn.connector.live import broker_endpoints, check_subjects, check_topics, registry_endpoints, snowflake_endpoint
+from firn.connector.live_check import LiveCheck, Task, run_tasks
+from firn.kafka_client import KafkaClient, needs_secret
+from firn.registry import RegistryLogin
+from firn.settings import Settings
+from firn.snowflake import SnowflakeLogin
+from spark_jobs.sink.context import kafka_login, registry_login, snowflake_login
+from spark_jobs.sink.requirements import check_snowflake
+from spark_jobs.sink.source import NoTopicError, topics_of
+
+RETRY_SECONDS = 5.0
+"""A person waits for the answer: a secret that cannot be read is not asked for longer."""
+
+_NAMED = "named by the connector"
+
+
+@dataclass
+class _Found:
+    """What the checks found so far and later ones need; None where it could not be had."""
+
+    kafka: KafkaClient | None = None
+    value_registry: RegistryLogin | None = None
+    key_registry: RegistryLogin | None = None
+    login: SnowflakeLogin | None = None
+    topics: list[str] = field(default_factory=list)
+
+
+def live_checks(config: SinkConfig, settings: Settings) -> list[LiveCheck]:
+    """Look at everything the sink will use, in about the time of the slowest answer. Never raises for what it finds."""
+    settings = settings.model_copy(update={"retry_deadline_seconds": RETRY_SECONDS})
+    found = _Found(topics=list(config.topics))
+    checks = run_tasks(_credential_tasks(config, settings, found))
+    checks += run_tasks(_regex_tasks(config, found))
+    return checks + run_tasks([*_endpoint_tasks(found), *_content_tasks(config, found)])
+
+
+def _credential_tasks(config: SinkConfig, settings: Settings, found: _Found) -> Iterator[Task]:
+    def kafka_credentials() -> str:
+        found.kafka = kafka_login(config, settings)
+        return f"secret {settings.kafka_secret_id}" if needs_secret(config.kafka) else _NAMED
+
+    def registry_credentials() -> str:
+        found.value_registry = registry_login(config, config.value, settings)
+        found.key_registry = registry_login(config, config.key, settings)
+        pairs = ((found.value_registry, config.value.registry), (found.key_registry, config.key.registry))
+        used = {_NAMED if named else f"secret {settings.registry_secret_id}" for login, named in pairs if login}
+        return ", ".join(sorted(used)) or "no converter needs a registry"
+
+    def snowflake_credentials() -> str:
+        found.login = snowflake_login(config, settings)
+        own = config.snowflake
+        return _NAMED if own.url and own.user and own.private_key else f"secret {settings.snowflake_secret_id}"
+
+    yield _reading("credentials kafka", kafka_credentials)
+    yield _reading("credentials registry", registry_credentials)
+    yield _reading("credentials snowflake", snowflake_credentials)
+
+
+def _reading(subject: str, read: Callable[[], str]) -> Task:
+    return Task(subject, lambda: [LiveCheck(subject, "ok", read())])
+
+
+def _regex_tasks(config: SinkConfig, found: _Found) -> Iterator[Task]:
+    client = found.kafka
+    if config.topics_regex is None or client is None:
+        return
+
+    def run() -> Iterator[LiveCheck]:
+        try:
+            found.topics = sorted(topics_of(kafka.admin_client(client), config))
+        except NoTopicError as error:
+            step = "Fine where topics come later: they are read from their beginning. Else correct topics.regex."
+            yield LiveCheck("topics.regex", "warning", error.what, step)
+        else:
+            yield LiveCheck("topics.regex", "ok", f"matches {len(found.topics)}: {', '.join(found.topics)}")
+
+    yield Task("topics.regex", run)
+
+
+def _endpoint_tasks(found: _Found) -> Iterator[Task]:
+    endpoints: list[Endpoint] = []
+    if found.kafka:
+        endpoints += broker_endpoints(found.kafka)
+    for login in (found.value_registry, found.key_registry):
+        endpoints += registry_endpoints(login) if login else []
+    if found.login:
+        endpoints.append(snowflake_endpoint(found.login))
+    for endpoint in dict.fromkeys(endpoints):
+        yield Task(f"connection {endpoint.name}", lambda endpoint=endpoint: check_endpoint(endpoint))  # type: ignore[misc]
+
+
+def _content_tasks(config: SinkConfig, found: _Found) -> Iterator[Task]:
+    client, login, topics = found.kafka, found.login, found.topics
+    if client:
+        yield Task("kafka login", lambda: check_topics(client, topics))
+    for registry, wanted in _subjects(found):
+        yield Task("registry login", lambda registry=registry, wanted=wanted: check_subjects(registry, wanted))  # type: ignore[misc]
+    if login:
+        yield Task("snowflake login", lambda: check_snowflake(config, login, topics))
+
+
+def _subjects(found: _Found) -> list[tuple[RegistryLogin, dict[str, str]]]:
+    """The subjects to look for in each registry: `<topic>-value` and `<topic>-key`, as serializers name them."""
+    values = {f"{topic}-value": f"values of topic {topic}" for topic in found.topics}
+    keys = {f"{topic}-key": f"keys of topic {topic}" for topic in found.topics}
+    wanted: list[tuple[RegistryLogin, dict[str, str]]] = []
+    if found.value_registry:
+        wanted.append((found.value_registry, values))
+    if found.key_registry and found.key_registry == found.value_registry:
+        values |= keys
+    elif found.key_registry:
+        wanted.append((found.key_registry, keys))
+    return wanted
