@@ -7,6 +7,7 @@ keeps what the callback said, so that the error names the real cause. Codes: lib
 from __future__ import annotations
 
 import logging
+import re
 
 from confluent_kafka import KafkaError
 
@@ -31,6 +32,9 @@ _REFUSED = {
     KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
 }
 
+# TLS alerts by which a broker refuses the client's certificate, or asks for one (RFC 8446, section 6).
+_CERTIFICATE_ALERT = re.compile(r"SSL alert number (4[1-689]|116)\b")
+
 
 class ConnectionFaults:
     """What the clients' error callback heard: the most telling fault wins (refused login, TLS, name, connection)."""
@@ -43,7 +47,7 @@ class ConnectionFaults:
 
     def __call__(self, error: KafkaError) -> None:
         """The `error_cb` of a client."""
-        self._heard.setdefault(error.code(), error.str())
+        self._heard.setdefault(_cause(error), error.str())
         log.info("Kafka client: %s", error.str())
 
     def clear(self) -> None:
@@ -77,6 +81,17 @@ class ConnectionFaults:
         return connection_error(error.code(), f"{doing}: {error.str()}", self.brokers)
 
 
+def _cause(error: KafkaError) -> int:
+    """The code that says what to do: librdkafka files a refused certificate and an absent token endpoint elsewhere."""
+    code, text = error.code(), error.str()
+    if code in (KafkaError._TRANSPORT, KafkaError._SSL) and _CERTIFICATE_ALERT.search(text):
+        return int(KafkaError._AUTHENTICATION)
+    # An OAuth server that refuses answers {"error": ...} (RFC 6749, section 5.2); anything else may pass.
+    if code == KafkaError._AUTHENTICATION and "OAUTHBEARER token" in text and '"error"' not in text:
+        return int(KafkaError._TRANSPORT)
+    return int(code)
+
+
 def refused_configuration(error: KafkaError, brokers: str) -> ConfigError:
     """What librdkafka says when a client is made: a file or value that it cannot use."""
     return ConfigError(
@@ -89,21 +104,30 @@ def refused_configuration(error: KafkaError, brokers: str) -> ConfigError:
 def connection_error(code: int, text: str, brokers: str) -> FirnError:
     """A librdkafka error code and its text as the error of its kind; without a better idea it is transient."""
     where = f"brokers {brokers}"
+    if code == KafkaError._AUTHENTICATION and _CERTIFICATE_ALERT.search(text):
+        return AuthenticationError(
+            f"Kafka refused the client's certificate: {text}.",
+            where=where,
+            next_step="Name a certificate that the brokers trust, and its key, with the connector's "
+            "kafka.ssl.keystore.*; without one, use a listener that does not ask for it.",
+        )
     if code == KafkaError._AUTHENTICATION:
         return AuthenticationError(
             f"Kafka refused the login: {text}.",
             where=where,
-            next_step="Correct api_key and api_secret in the Kafka secret, and FIRN_KAFKA_SASL_MECHANISM.",
+            next_step="Correct api_key and api_secret in the Kafka secret and FIRN_KAFKA_SASL_MECHANISM, or the "
+            "connector's kafka.sasl.*.",
         )
     if code == KafkaError._SSL:
         return ConfigError(
             f"The TLS handshake with Kafka failed: {text}.",
             where=where,
-            next_step="Name the CA of the brokers with FIRN_KAFKA_SSL_CA_LOCATION; check FIRN_KAFKA_SECURITY_PROTOCOL.",
+            next_step="Name the CA of the brokers with FIRN_KAFKA_SSL_CA_LOCATION or the connector's "
+            "kafka.ssl.truststore.*; check FIRN_KAFKA_SECURITY_PROTOCOL.",
         )
     return TransientError(
         f"Kafka does not answer: {text}.",
         where=where,
-        next_step="Check bootstrap_servers in the Kafka secret, the network and FIRN_KAFKA_SECURITY_PROTOCOL; "
-        "for the local stack see `firn status`.",
+        next_step="Check the bootstrap servers (Kafka secret or connector), the network and the security protocol "
+        "(FIRN_KAFKA_SECURITY_PROTOCOL or kafka.security.protocol); for the local stack see `firn status`.",
     )

@@ -1,6 +1,7 @@
-"""Apache Kafka: broker and controller in one KRaft process, one SASL_SSL PLAIN listener for clients and itself.
+"""Apache Kafka: broker and controller in one KRaft process, with a listener for passwords and one for certificates.
 
-Source: https://kafka.apache.org/documentation/#brokerconfigs. Whoever has the api key may do everything (no ACLs).
+CLIENT is SASL_SSL with PLAIN and SCRAM, also for the broker itself; MUTUAL is TLS with a client's certificate. Whoever
+has the api key or the certificate may do everything (no ACLs). Source: https://kafka.apache.org/documentation/#brokerconfigs.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from firn.errors import TerminalError
 from firn.local.certificates import ensure_certificates
@@ -16,6 +17,13 @@ from firn.local.home import LOOPBACK, Home, write_private
 from firn.local.process import Launch
 from firn.local.server import NotHealthy, Server, java, jvm_part
 from firn.secrets import KafkaSecret, read_secret
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+_ADMIN_SECONDS = 15.0
+# The least that Kafka takes: nobody attacks a password on loopback, and each client pays for the iterations.
+_SCRAM_ITERATIONS = 4096
 
 _LOG4J = """\
 rootLogger.level = WARN
@@ -35,7 +43,7 @@ class Broker(Server):
     """The Kafka broker. Its credentials are those of the Kafka secret at the time it starts."""
 
     name: ClassVar[str] = "kafka"
-    ports: ClassVar[tuple[str, ...]] = ("kafka", "kafka-controller")
+    ports: ClassVar[tuple[str, ...]] = ("kafka", "kafka-controller", "kafka-mutual-tls")
     needs: ClassVar[tuple[str, ...]] = ("secrets-manager",)
 
     def launch(self, home: Home) -> Launch:
@@ -59,19 +67,63 @@ class Broker(Server):
         from confluent_kafka.admin import AdminClient
 
         try:
-            lines = (home.data(self.name) / "client.properties").read_text().splitlines()
-        except OSError as error:
-            raise NotHealthy("it was never configured") from error
-        configuration = dict(line.split("=", 1) for line in lines)
-        try:
-            # Without a log level librdkafka prints each refused connection to stderr.
-            AdminClient({**configuration, "log_level": 0}).list_topics(timeout=3)
+            AdminClient(_client_configuration(home)).list_topics(timeout=3)
         except KafkaException as error:
             raise NotHealthy(f"no metadata from {home.address('kafka')}: {error.args[0].str()}") from error
+
+    def settle(self, home: Home) -> None:
+        """Let the api key in by SCRAM too, and nobody else; for PLAIN it stands in the broker's properties."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        configuration = _client_configuration(home)
+        try:
+            _grant_scram(AdminClient(configuration), configuration["sasl.username"], configuration["sasl.password"])
+        except (KafkaException, TimeoutError) as error:
+            raise TerminalError(
+                f"Kafka does not take the api key for SCRAM: {error}",
+                where=self.address(home),
+                next_step="`firn up` again.",
+            ) from error
 
     def address(self, home: Home) -> str:
         """The bootstrap server."""
         return home.address("kafka")
+
+    def also(self, home: Home) -> str:
+        """The bootstrap server for certificates."""
+        if "kafka-mutual-tls" not in home.ports:
+            return ""  # an older version started it
+        return f"mutual TLS at {home.address('kafka-mutual-tls')} with {home.client_certificate}"
+
+
+def _client_configuration(home: Home) -> dict[str, Any]:
+    try:
+        lines = (home.data(Broker.name) / "client.properties").read_text().splitlines()
+    except OSError as error:
+        raise NotHealthy("it was never configured") from error
+    # Without a log level librdkafka prints each refused connection to stderr.
+    return {**dict(line.split("=", 1) for line in lines), "log_level": 0}
+
+
+def _grant_scram(admin: AdminClient, user: str, password: str) -> None:
+    from confluent_kafka.admin import _scram as scram
+
+    described: Any = admin.describe_user_scram_credentials()
+    held = described.result(_ADMIN_SECONDS)
+    changes: list[scram.UserScramCredentialAlteration] = [
+        scram.UserScramCredentialUpsertion(
+            user, scram.ScramCredentialInfo(mechanism, _SCRAM_ITERATIONS), password.encode()
+        )
+        for mechanism in (scram.ScramMechanism.SCRAM_SHA_256, scram.ScramMechanism.SCRAM_SHA_512)
+    ]
+    for former in held.keys() - {user}:
+        infos = held[former].scram_credential_infos
+        changes += [scram.UserScramCredentialDeletion(former, info.mechanism) for info in infos]
+    # One request each: a request may name a user only once.
+    for change in changes:
+        for outcome in admin.alter_user_scram_credentials([change]).values():
+            outcome.result(_ADMIN_SECONDS)
 
 
 def _java(home: Home, *arguments: str) -> list[str]:
@@ -96,8 +148,12 @@ def _format_once(home: Home) -> None:
         )
 
 
+_SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+
+
 def _server_properties(home: Home, secret: KafkaSecret) -> str:
-    folder, listener = home.data(Broker.name), f"CLIENT://{home.address('kafka')}"
+    folder = home.data(Broker.name)
+    listeners = f"CLIENT://{home.address('kafka')},MUTUAL://{home.address('kafka-mutual-tls')}"
     user, password = secret.api_key.get_secret_value(), secret.api_secret.get_secret_value()
     login = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{_quoted(user)}" ' + (
         f'password="{_quoted(password)}" user_{user}="{_quoted(password)}";'
@@ -107,13 +163,18 @@ def _server_properties(home: Home, secret: KafkaSecret) -> str:
         "node.id": "1",
         "controller.quorum.voters": f"1@{home.address('kafka-controller')}",
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"{listener},CONTROLLER://{LOOPBACK}:{home.ports['kafka-controller']}",
-        "advertised.listeners": listener,
-        "listener.security.protocol.map": "CLIENT:SASL_SSL,CONTROLLER:PLAINTEXT",
+        "listeners": f"{listeners},CONTROLLER://{LOOPBACK}:{home.ports['kafka-controller']}",
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": "CLIENT:SASL_SSL,MUTUAL:SSL,CONTROLLER:PLAINTEXT",
         "inter.broker.listener.name": "CLIENT",
-        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         "listener.name.client.plain.sasl.jaas.config": login,
+        "listener.name.client.scram-sha-256.sasl.jaas.config": _SCRAM_LOGIN,
+        "listener.name.client.scram-sha-512.sasl.jaas.config": _SCRAM_LOGIN,
+        "listener.name.mutual.ssl.client.auth": "required",
+        "listener.name.mutual.ssl.truststore.type": "PEM",
+        "listener.name.mutual.ssl.truststore.location": str(folder / "clients-ca.pem"),
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(folder / "broker.pem"),
         "ssl.truststore.type": "PEM",

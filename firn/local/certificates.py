@@ -1,4 +1,7 @@
-"""A certificate authority of the stack's own and the certificate its broker shows. Not for any other trust."""
+"""Two certificate authorities of the stack's own: one for its broker, one for the broker's clients. No other trust.
+
+They are two so that a stack which has the first keeps it: the key of an authority is thrown away once it has signed.
+"""
 
 from __future__ import annotations
 
@@ -17,35 +20,37 @@ _VALID = timedelta(days=3650)
 
 
 def ensure_certificates(folder: Path) -> None:
-    """Make ca.pem (the CA) and broker.pem (PKCS#8 key, certificate, CA: Kafka's PEM keystore) unless both exist.
+    """Make what is absent: ca.pem and broker.pem, clients-ca.pem and client.pem.
 
-    The CA's key is thrown away: nothing else can ever be signed with it.
+    broker.pem and client.pem hold a PKCS#8 key, its certificate and the CA: Kafka's PEM keystore.
     """
-    authority, broker = folder / "ca.pem", folder / "broker.pem"
-    if authority.exists() and broker.exists():
+    server, client = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
+    # Both: the broker is also a client of itself when it writes transaction markers.
+    _ensure(folder / "ca.pem", folder / "broker.pem", "Firn local CA", "localhost", [server, client])
+    _ensure(folder / "clients-ca.pem", folder / "client.pem", "Firn local client CA", "firn", [client])
+
+
+def _ensure(
+    authority: Path, leaf_file: Path, authority_name: str, name: str, usage: list[x509.ObjectIdentifier]
+) -> None:
+    """Make an authority and what it signs, unless both exist. Nothing else can ever be signed with its key."""
+    if authority.exists() and leaf_file.exists():
         return
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    ca = _certificate("Firn local CA", ca_key.public_key()).add_extension(
+    ca = _certificate(authority_name, ca_key.public_key()).add_extension(
         x509.BasicConstraints(ca=True, path_length=0), critical=True
     )
-    ca_certificate = ca.issuer_name(_name("Firn local CA")).sign(ca_key, hashes.SHA256())
-    leaf = (
-        _certificate("localhost", key.public_key())
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(
-            x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(LOOPBACK))]),
-            critical=False,
-        )
-        # Both: the broker is also a client of itself when it writes transaction markers.
-        .add_extension(
-            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
-        )
-        .issuer_name(ca_certificate.subject)
-        .sign(ca_key, hashes.SHA256())
+    ca_certificate = ca.issuer_name(_name(authority_name)).sign(ca_key, hashes.SHA256())
+    leaf = _certificate(name, key.public_key()).add_extension(
+        x509.BasicConstraints(ca=False, path_length=None), critical=True
     )
+    if ExtendedKeyUsageOID.SERVER_AUTH in usage:
+        hosts = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(LOOPBACK))]
+        leaf = leaf.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+    leaf = leaf.add_extension(x509.ExtendedKeyUsage(usage), critical=False).issuer_name(ca_certificate.subject)
     ca_pem = ca_certificate.public_bytes(serialization.Encoding.PEM).decode()
-    leaf_pem = leaf.public_bytes(serialization.Encoding.PEM).decode()
-    write_private(broker, pkcs8_pem(key) + leaf_pem + ca_pem)
+    leaf_pem = leaf.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+    write_private(leaf_file, pkcs8_pem(key) + leaf_pem + ca_pem)
     write_private(authority, ca_pem)
 
 

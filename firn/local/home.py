@@ -79,6 +79,11 @@ class Home:
         """PEM of the CA that signed the broker's certificate."""
         return self.root / "data" / "kafka" / "ca.pem"
 
+    @property
+    def client_certificate(self) -> Path:
+        """PEM keystore (key, certificate, CA) of the client that the broker's mutual TLS listener lets in."""
+        return self.root / "data" / "kafka" / "client.pem"
+
     def settings(self) -> Settings:
         """The settings with which the stack's own servers read their credentials."""
         return Settings(  # type: ignore[call-arg]
@@ -97,6 +102,9 @@ class Home:
             "FIRN_AWS_SECRET_ACCESS_KEY": AWS_SECRET_ACCESS_KEY,
             "FIRN_KAFKA_SSL_CA_LOCATION": str(self.ca_file),
             "FIRN_PREFECT_API_URL": f"{self.url('prefect')}/api",
+            # No settings: for connectors that try mutual TLS, by ${env:...}.
+            "FIRN_LOCAL_KAFKA_MUTUAL_TLS": self.address("kafka-mutual-tls"),
+            "FIRN_LOCAL_KAFKA_CLIENT_CERTIFICATE": str(self.client_certificate),
         }
 
     @property

@@ -42,6 +42,10 @@ class Server:
         """Where a person or client finds it; empty for a server that listens nowhere."""
         raise NotImplementedError
 
+    def also(self, home: Home) -> str:  # noqa: ARG002
+        """Where else it is found, as the end of a sentence; empty for most."""
+        return ""
+
     def settle(self, home: Home) -> None:
         """What has to be so once the server works; called at every `firn up`, so it must be idempotent."""
 

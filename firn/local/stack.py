@@ -46,7 +46,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ServerStatus:
-    """What is known of one server; `reason` says why it is unhealthy."""
+    """What is known of one server; `reason` says why it is unhealthy, `also` where else it is found."""
 
     name: str
     state: State
@@ -54,6 +54,7 @@ class ServerStatus:
     address: str
     log: Path
     reason: str = ""
+    also: str = ""
 
 
 def status(root: Path) -> list[ServerStatus]:
@@ -105,7 +106,7 @@ def _observe(home: Home, server: Server) -> ServerStatus:
         server.check(home)
     except NotHealthy as error:
         return ServerStatus(server.name, "unhealthy", running.pid, address, home.log(server.name), str(error))
-    return ServerStatus(server.name, "running", running.pid, address, home.log(server.name))
+    return ServerStatus(server.name, "running", running.pid, address, home.log(server.name), also=server.also(home))
 
 
 def with_ports(home: Home) -> Home:

@@ -50,8 +50,8 @@ def status(as_json: JsonOption = False) -> None:
     servers = stack.status(load_settings().home)
     _print(servers, as_json)
     for server in servers:
-        if server.reason:
-            say(f"{server.name}: {server.reason}")
+        if server.reason or server.also:
+            say(f"{server.name}: {server.reason or server.also}")
     if any(server.state != "running" for server in servers):
         raise typer.Exit(1)
 

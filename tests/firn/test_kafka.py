@@ -37,6 +37,32 @@ def test_a_refused_login_explains_a_time_out():
 
 
 @pytest.mark.parametrize(
+    ("code", "text", "kind"),
+    [
+        (
+            KafkaError._TRANSPORT,
+            "Receive failed: ssl/tls alert bad certificate: SSL alert number 42",
+            AuthenticationError,
+        ),
+        (
+            KafkaError._SSL,
+            "handshake failed: tlsv13 alert certificate required: SSL alert number 116",
+            AuthenticationError,
+        ),
+        (KafkaError._SSL, "handshake failed: certificate verify failed", ConfigError),
+        (KafkaError._SSL, "handshake failed: alert handshake failure: SSL alert number 40", ConfigError),
+        (KafkaError._AUTHENTICATION, 'Failed to acquire SASL OAUTHBEARER token: {"error":"x"}', AuthenticationError),
+        (KafkaError._AUTHENTICATION, "Failed to acquire SASL OAUTHBEARER token: Could not connect", TransientError),
+    ],
+)
+def test_what_a_client_hears_has_the_kind_that_helps(code, text, kind):
+    faults = ConnectionFaults("b:9092")
+    faults(KafkaError(code, text))
+    assert type(faults.explain(KafkaError(KafkaError._TIMED_OUT), "list topics")) is kind
+    assert (faults.terminal() is None) == (kind is TransientError)
+
+
+@pytest.mark.parametrize(
     ("code", "kind"),
     [
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, PrivilegeError),

@@ -22,6 +22,7 @@ def test_ports_are_remembered(tmp_path: Path) -> None:
         "secrets-manager",
         "kafka",
         "kafka-controller",
+        "kafka-mutual-tls",
         "schema-registry",
         "snowflake",
         "prefect",
@@ -33,7 +34,7 @@ def test_ports_are_remembered(tmp_path: Path) -> None:
 def test_a_server_that_is_new_in_this_version_gets_a_port_beside_the_remembered_ones(tmp_path: Path) -> None:
     (tmp_path / "stack.json").write_text(json.dumps({"ports": {"kafka": 23456}}))
     assert with_ports(Home.load(tmp_path)).ports["kafka"] == 23456
-    assert len(set(with_ports(Home.load(tmp_path)).ports.values())) == 6
+    assert len(set(with_ports(Home.load(tmp_path)).ports.values())) == 7
 
 
 def test_two_homes_do_not_share_a_port_while_one_of_them_listens() -> None:
