@@ -12,6 +12,7 @@ from firn.connector.config import Method, SinkConfig
 from firn.connector.parameter import Parameter
 from firn.connector.parameters import PARAMETERS
 from firn.connector.parameters.connect import STREAMING_CLASS
+from firn.connector.references import HIDDEN, is_reference
 from firn.errors import ConfigError
 
 Source = Literal["given", "reference", "default", "settings and secrets", "implied"]
@@ -19,7 +20,7 @@ Source = Literal["given", "reference", "default", "settings and secrets", "impli
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong: `problem` is a sentence without the value, `value_shown` the value where it may be."""
+    """One thing that is wrong. `problem` reads on from name and value; `value_shown` is empty where it is not known."""
 
     name: str
     value_shown: str
@@ -28,7 +29,8 @@ class Fault:
     nearest: str | None = None
 
     def __str__(self) -> str:
-        shown = f"{self.value_shown} " if self.value_shown else ""
+        plain = self.value_shown == HIDDEN or is_reference(self.value_shown)
+        shown = f"{self.value_shown if plain else repr(self.value_shown)} " if self.value_shown else ""
         allowed = f" (allowed: {', '.join(self.allowed)})" if self.allowed else ""
         near = f"; did you mean {self.nearest}?" if self.nearest else ""
         return f"{self.name}: {shown}{self.problem}{allowed}{near}"

@@ -33,14 +33,14 @@ def _line(check: Check, parameter: Parameter) -> Effective | None:
     if check.has(name):
         return _given(check, name)
     if name == "snowflake.ingestion.method" and check.method != parameter.default:
-        return Effective(name, repr(str(check.method)), "implied", parameter.effect, "by connector.class")
+        return Effective(name, str(check.method), "implied", parameter.effect, "by connector.class")
     option = name.startswith(("value.converter.", "key.converter."))
     if parameter.effect not in (Effect.HONOURED, Effect.PENDING) or option:
         return None
     if parameter.elsewhere:
         return Effective(name, "", "settings and secrets", parameter.effect, parameter.elsewhere)
     default = check.default(parameter)
-    return Effective(name, repr(default), "default", parameter.effect, _note(parameter)) if default else None
+    return Effective(name, default, "default", parameter.effect, _note(parameter)) if default else None
 
 
 def _given(check: Check, name: str) -> Effective:

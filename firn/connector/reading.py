@@ -120,7 +120,8 @@ def _shown(parameter: Parameter, raw: str) -> str:
         return HIDDEN
     # An address may carry a password.
     shown = re.sub(r"(://)[^/@\s]+@", r"\1(hidden)@", raw)
-    return repr(shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}...")
+    shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
+    return shown if shown.isprintable() else repr(shown)
 
 
 def _masked(value: Any, parameter: Parameter, referenced: bool) -> Any:

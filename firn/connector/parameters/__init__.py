@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from firn.connector.parameter import Parameter
-from firn.connector.parameters import connect, converters, kafka, loading, snowflake
+from firn.connector.parameters import connect, converters, kafka, loading, snowflake, v4
 
 _ALL = (
     *connect.CONNECT,
@@ -20,6 +20,7 @@ _ALL = (
     *loading.FIRN,
     *kafka.CLOUD,
     *loading.STREAMING,
+    *v4.V4,
     *loading.SNOWPIPE,
     *converters.VALUE_OPTIONS,
     *converters.KEY_OPTIONS,

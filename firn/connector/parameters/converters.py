@@ -178,7 +178,7 @@ _JSON = (
         "use.optional.for.nonrequired",
         r.BOOLEAN,
         "JSON Schema: whether fields that are not required may be absent.",
-        "Firn takes a record's fields as they are.",
+        "fields that are not required may always be absent.",
         "false",
     ),
     honoured(

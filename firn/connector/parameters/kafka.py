@@ -50,5 +50,9 @@ CLOUD = group(
         "false",
     ),
     no_effect("csfle.onFailure", r.TEXT, "What happens when that fails.", "csfle.enabled cannot be true."),
+    *(
+        no_effect(name, r.TEXT, "How subjects are named.", "Firn finds a schema by the id in the record.")
+        for name in ("key.subject.name.strategy", "value.subject.name.strategy")
+    ),
     no_effect("sr.service.account.id", r.TEXT, "Account for the registry.", _CLOUD),
 )

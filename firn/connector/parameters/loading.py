@@ -8,7 +8,6 @@ from firn.connector.parameters.make import group, honoured, no_effect, pending
 _CLEANER = "Firn removes its staged files after each commit and, at start, those that earlier runs left."
 _CHANNELS = "Firn keeps the position of each partition in its ledger, whatever the method."
 _NO_JMX = "there is no JVM of Connect here; progress and lag are in the run's report and in Prefect."
-_CACHE = "Firn looks at tables once for each run."
 
 METHOD = group(
     "Method and buffers",
@@ -89,7 +88,6 @@ STREAMING = group(
         "Firn's channels always carry the sink's name.",
         "false",
     ),
-    no_effect("snowflake.open.channel.io.threads", r.whole(1), "Threads that open channels.", _CHANNELS, "50"),
     no_effect("snowflake.streaming.file.version", r.TEXT, "Version of the client's files.", "the client chooses it."),
     honoured(
         "snowflake.streaming.iceberg.enabled",
@@ -97,16 +95,6 @@ STREAMING = group(
         "Whether tables are Iceberg tables.",
         "false",
     ),
-    honoured(
-        "snowflake.client.validation.enabled",
-        r.only("true", "rows are always checked before they are sent"),
-        "v4: whether the connector checks rows itself.",
-        "true",
-    ),
-    no_effect("snowflake.cache.table.exists", r.BOOLEAN, "v4: remember which tables exist.", _CACHE, "true"),
-    no_effect("snowflake.cache.table.exists.expire.ms", r.whole(1), "v4: for how long.", _CACHE, "300000"),
-    no_effect("snowflake.cache.pipe.exists", r.BOOLEAN, "v4: remember which pipes exist.", _CACHE, "true"),
-    no_effect("snowflake.cache.pipe.exists.expire.ms", r.whole(1), "v4: for how long.", _CACHE, "300000"),
 )
 
 SNOWPIPE = group(

@@ -211,9 +211,9 @@ def test_effective_values_tell_where_they_come_from() -> None:
     }
     checked = check_sink_config(MINIMAL | raw, where="x")
     lines = {line.name: (line.value_shown, line.source) for line in checked.effective}
-    assert lines["topics"] == ("'order-events'", "given")
+    assert lines["topics"] == ("order-events", "given")
     assert lines["buffer.flush.time"] == ("10", "given")
-    assert lines["buffer.count.records"] == ("'10000'", "default")
+    assert lines["buffer.count.records"] == ("10000", "default")
     assert lines["snowflake.user.name"] == ("${env:HOME}", "reference")
     assert lines["snowflake.private.key"] == ("", "settings and secrets")
     assert lines["kafka.api.secret"] == ("(hidden)", "given")
