@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.common._httpx_compat import httpx  # the flavour this client raises errors from
@@ -17,6 +18,7 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 from firn.errors import AuthenticationError, ConfigError, FirnError, TerminalError, TransientError
 
 _ASK_AGAIN = {408, 425, 429}
+_PROXY_LOGIN = 407
 
 
 class UnknownSchemaError(TerminalError):
@@ -38,6 +40,8 @@ def registry_errors(client: SchemaRegistryClient, subject: str) -> Iterator[None
     try:
         yield
     except SchemaRegistryError as error:
+        if error.http_status_code == _PROXY_LOGIN:
+            raise _refused_by_proxy(client) from error
         raise explained(error, address(client), subject) from error
     except json.JSONDecodeError as error:
         raise ConfigError(
@@ -46,11 +50,28 @@ def registry_errors(client: SchemaRegistryClient, subject: str) -> Iterator[None
             next_step="Correct the registry's url.",
         ) from error
     except httpx.TransportError as error:
+        if isinstance(error, httpx.ProxyError) and str(error).startswith(str(_PROXY_LOGIN)):
+            raise _refused_by_proxy(client) from error
+        proxy = _proxy(client)
         raise TransientError(
             f"The schema registry does not answer ({type(error).__name__}: {error}).",
-            where=f"{subject}, schema registry {address(client)}",
-            next_step="Check the registry's url and the network; for the local stack see `firn status`.",
+            where=f"{subject}, schema registry {address(client)}" + (f" through proxy {proxy}" if proxy else ""),
+            next_step=f"Check the registry's url{' and jvm.proxy.host and port' if proxy else ''} and the network; "
+            "for the local stack see `firn status`.",
         ) from error
+
+
+def _proxy(client: SchemaRegistryClient) -> str:
+    """`host:port` of the proxy that the client was given, without its credentials; empty without one."""
+    return urlsplit(client._rest_client.proxy or "").netloc.rpartition("@")[2]
+
+
+def _refused_by_proxy(client: SchemaRegistryClient) -> AuthenticationError:
+    return AuthenticationError(
+        f"The proxy {_proxy(client)} refuses the credentials (HTTP {_PROXY_LOGIN}).",
+        where="jvm.proxy.username, jvm.proxy.password",
+        next_step="Correct them; the proxy takes them as basic authentication.",
+    )
 
 
 def explained(error: SchemaRegistryError, url: str, subject: str) -> FirnError:

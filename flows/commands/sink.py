@@ -1,4 +1,4 @@
-"""`firn sink`: run a sink from its connector file."""
+"""`firn sink`: run a sink from its connector file. Looking at the file alone is `flows.commands.validate`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from flows.commands.validate import validate
 from flows.console import JsonOption, print_rows, say
 
 PARTITION_COLUMNS = ("topic", "partition", "table", "next_offset", "end_offset", "lag")
@@ -16,8 +17,8 @@ PARTITION_COLUMNS = ("topic", "partition", "table", "next_offset", "end_offset",
 def add(app: typer.Typer) -> None:
     """Add this family's commands."""
     family = typer.Typer(name="sink", help="Kafka topics into Snowflake tables, exactly once.", no_args_is_help=True)
+    family.command("validate")(validate)
     family.command("run")(_run)
-    family.callback()(lambda: None)
     app.add_typer(family)
 
 
@@ -27,15 +28,28 @@ def _run(
     as_json: JsonOption = False,
 ) -> None:
     """Run a sink until Ctrl-C, or once; prints where each partition stands at the end."""
-    from firn.connector.parse import load_sink_config
-    from firn.connector.references import Resolver
-    from firn.settings import load_settings
+    _check(config)  # before anything is started
+
     from flows.sink import sink
 
-    load_sink_config(config, Resolver(load_settings()))  # faults before anything is started
     report = sink(config=config, once=once)
     print_rows([asdict(p) for p in report.partitions], columns=PARTITION_COLUMNS, as_json=as_json)
     say(
         f"{report.sink}: {report.records} records committed in {report.batches} batches and {report.files} files, "
         f"{report.seconds:.1f} s (epoch {report.epoch})"
     )
+
+
+def _check(file: Path) -> None:
+    """Print the configuration's warnings. Raises ConfigError for its faults, and for what cannot be run yet."""
+    from firn.connector.file import read_connector_file
+    from firn.connector.parse import check_sink_config
+    from firn.connector.references import Resolver
+    from firn.settings import load_settings
+    from spark_jobs.sink.context import check_runnable
+
+    resolver = Resolver(load_settings())
+    checked = check_sink_config(read_connector_file(file), where=str(file), resolver=resolver)
+    check_runnable(checked.require())
+    for warned in checked.warnings:
+        say(f"Warning: {warned}")

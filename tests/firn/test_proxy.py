@@ -14,6 +14,8 @@ from firn import snowflake
 from firn.connector.config import ProxyConfig
 from firn.errors import AuthenticationError, TerminalError, TransientError
 from firn.proxy import bypasses, open_tunnel, probe, url_for
+from firn.registry import RegistryLogin, find_id, login_from_secret, registry_client
+from firn.secrets import RegistrySecret, read_secret
 from firn.snowflake import SnowflakeLogin, connect, execute, query
 from tests.support.proxies import LocalProxy, closed_port, running_proxy
 from tests.support.sinks import login_of
@@ -193,3 +195,42 @@ def test_a_login_through_a_proxy_that_is_down(login: SnowflakeLogin, quick):
     port = closed_port()
     with pytest.raises(TransientError, match=f"proxy 127.0.0.1:{port} does not answer"):
         snowflake.open_connection(replace(login, proxy=ProxyConfig("127.0.0.1", port)))
+
+
+@pytest.fixture
+def registry(stack) -> RegistryLogin:
+    return login_from_secret(read_secret(stack.settings, stack.settings.registry_secret_id, RegistrySecret))
+
+
+def ask(login: RegistryLogin) -> None:
+    assert find_id(registry_client(login), f"nobody-{uuid4().hex[:8]}-value", '"string"') is None
+
+
+@pytest.mark.stack
+def test_the_registry_is_asked_through_the_proxy_unless_its_host_bypasses_it(proxy: LocalProxy, registry):
+    ask(replace(registry, proxy=proxy.config))
+    before = proxy.served()
+    assert "/apis/ccompat/v7/subjects/nobody-" in before
+    ask(replace(registry, proxy=replace(proxy.config, bypass=("127.*",))))
+    assert proxy.served() == before
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize("secure", [False, True])
+def test_the_registry_behind_a_proxy_that_refuses_us(proxy: LocalProxy, registry, secure: bool):
+    wrong = replace(proxy.config, password=SecretStr("hunter2"))
+    urls = (f"https://127.0.0.1:{closed_port()}",) if secure else registry.urls
+    with pytest.raises(AuthenticationError, match=f"proxy 127.0.0.1:{proxy.port} refuses") as refused:
+        ask(replace(registry, proxy=wrong, urls=urls))
+    assert "jvm.proxy.password" in refused.value.where
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.stack
+def test_the_registry_behind_a_proxy_that_is_down(registry):
+    port = closed_port()
+    with pytest.raises(TransientError) as down:
+        ask(replace(registry, proxy=ProxyConfig("127.0.0.1", port, USER, SecretStr(PASSWORD))))
+    assert f"through proxy 127.0.0.1:{port}" in down.value.where
+    assert "jvm.proxy" in down.value.next_step
+    assert PASSWORD not in str(down.value)
