@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from firn.connector.checked import Check, Effective, Source
-from firn.connector.config import ConverterConfig
+from firn.connector.config import ConverterConfig, Method
+from firn.connector.converters import REGISTRY_FORMATS
 from firn.connector.parameter import Effect, Parameter
 from firn.connector.parameters import PARAMETERS
+from firn.connector.parameters.converters import KEY_OPTIONS, VALUE_OPTIONS
+from firn.connector.parameters.kafka import CLOUD
+from firn.connector.parameters.loading import STREAMING
+from firn.connector.rules import kafka_properties
+
+# Groups whose defaults say nothing about this sink.
+_QUIET = {VALUE_OPTIONS[0].group, KEY_OPTIONS[0].group, CLOUD[0].group}
+_PENDING = {"errors.tolerance", "snowflake.enable.schematization", "auto.evolve"}
 
 
 def effective_values(check: Check, value: ConverterConfig, key: ConverterConfig) -> tuple[Effective, ...]:
-    """All parameters that are given, or that Firn follows and that have a value without being given."""
-    lines = [line for parameter in PARAMETERS.values() if (line := _line(check, parameter))]
+    """All parameters that are given, or that have a value of consequence without being given."""
+    unused = _unused(check, value, key)
+    lines = [line for parameter in PARAMETERS.values() if (line := _line(check, parameter, unused))]
     lines += [_given(check, name) for name in check.given if name not in PARAMETERS]
     return (*_formats(check, value, key), *lines)
 
@@ -28,19 +38,42 @@ def _formats(check: Check, value: ConverterConfig, key: ConverterConfig) -> tupl
     )
 
 
-def _line(check: Check, parameter: Parameter) -> Effective | None:
+def _unused(check: Check, value: ConverterConfig, key: ConverterConfig) -> set[str]:
+    """What settings and secrets need not fill in, since the file says it in another way."""
+    unused: set[str] = set()
+    if not any(each.format in REGISTRY_FORMATS and each.registry is None for each in (value, key)):
+        unused.add("schema.registry.url")
+    if check.has("snowflake.private.key"):
+        unused.add("snowflake.private.key.passphrase")
+    kafka = {each.name: each.value.get_secret_value() for each in kafka_properties(check)}
+    if "bootstrap.servers" in kafka:
+        unused.add("kafka.endpoint")
+    if "sasl.jaas.config" in kafka or not kafka.get("security.protocol", "SASL").strip().upper().startswith("SASL"):
+        unused |= {"kafka.api.key", "kafka.api.secret"}
+    return unused
+
+
+def _line(check: Check, parameter: Parameter, unused: set[str]) -> Effective | None:
     name = parameter.name
     if check.has(name):
         return _given(check, name)
-    if name == "snowflake.ingestion.method" and check.method != parameter.default:
+    if name == "snowflake.ingestion.method" and check.method is not Method.SNOWPIPE:
         return Effective(name, str(check.method), "implied", parameter.effect, "by connector.class")
-    option = name.startswith(("value.converter.", "key.converter."))
-    if parameter.effect not in (Effect.HONOURED, Effect.PENDING) or option:
-        return None
-    if parameter.elsewhere:
-        return Effective(name, "", "settings and secrets", parameter.effect, parameter.elsewhere)
+    if parameter.elsewhere and parameter.group not in _QUIET - {CLOUD[0].group}:
+        elsewhere = Effective(name, "", "settings and secrets", parameter.effect, parameter.elsewhere)
+        return None if name in unused else elsewhere
     default = check.default(parameter)
-    return Effective(name, default, "default", parameter.effect, _note(parameter)) if default else None
+    return Effective(name, default, "default", parameter.effect) if default and _telling(check, parameter) else None
+
+
+def _telling(check: Check, parameter: Parameter) -> bool:
+    """Whether the default of a parameter says something about this sink."""
+    if parameter.group in _QUIET or parameter.reader.why:
+        return False
+    if parameter.effect is Effect.PENDING:
+        streaming = check.method is Method.SNOWPIPE_STREAMING and parameter in STREAMING
+        return streaming or parameter.name in _PENDING
+    return parameter.effect is Effect.HONOURED
 
 
 def _given(check: Check, name: str) -> Effective:
@@ -48,9 +81,7 @@ def _given(check: Check, name: str) -> Effective:
     source: Source = "reference" if given.referenced else "given"
     if name in check.overridden:
         return Effective(name, check.overridden[name][1], source, given.parameter.effect, f"raised from {given.shown}")
-    note = "not resolved here" if name in check.unchecked else _note(given.parameter)
-    return Effective(name, given.shown, source, given.parameter.effect, note)
-
-
-def _note(parameter: Parameter) -> str:
-    return "" if parameter.effect is Effect.HONOURED else parameter.reason
+    note = "" if given.parameter.effect is Effect.HONOURED else given.parameter.reason
+    return Effective(
+        name, given.shown, source, given.parameter.effect, "not resolved here" if name in check.unchecked else note
+    )
