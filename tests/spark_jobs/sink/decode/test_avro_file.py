@@ -165,10 +165,16 @@ def test_every_other_codec_of_java(codec: str) -> None:
         assert reason(header(ORDER, codec) + block(50, wrong)) in (MALFORMED_CONTAINER, MALFORMED_AVRO)
 
 
-def test_a_deflated_block_that_is_cut_off_is_bad() -> None:
-    whole = zlib.compress(BODY)[2:-4]
-    assert contents(header(ORDER, "deflate") + block(50, whole)) == [ROWS[0]] * 50
-    assert reason(header(ORDER, "deflate") + block(50, whole[:-3])) == MALFORMED_CONTAINER
+def test_a_deflated_block_without_its_end_is_bad_also_when_all_data_are_there() -> None:
+    codec = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    unended = codec.compress(BODY) + codec.flush(zlib.Z_SYNC_FLUSH)
+    assert contents(header(ORDER, "deflate") + block(50, unended + codec.flush())) == [ROWS[0]] * 50
+    assert reason(header(ORDER, "deflate") + block(50, unended)) == MALFORMED_CONTAINER
+
+
+def test_a_snappy_block_with_a_wrong_checksum_is_bad() -> None:
+    data = compressed("snappy")
+    assert reason(header(ORDER, "snappy") + block(50, data[:-1] + bytes([data[-1] ^ 1]))) == MALFORMED_CONTAINER
 
 
 GOOD = header(ORDER) + block(1, b"\x02\x02\x02a")
