@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from firn.connector.config import ConverterConfig, Format
 from firn.errors import ConfigError
 from firn.registry import RegisteredSchema
-from spark_jobs.sink.decode.avro import avro_decoder
 from spark_jobs.sink.decode.avro_file import avro_file_decoder
+from spark_jobs.sink.decode.framed import framed_decoder
 from spark_jobs.sink.decode.json_envelope import json_envelope_decoder
 from spark_jobs.sink.decode.json_plain import JsonDecoder
 from spark_jobs.sink.decode.numbers import DTYPES, NumberDecoder
@@ -48,8 +48,8 @@ def _decoder(config: ConverterConfig, schema_of: SchemaOf, time_zone: str, as_ke
     if config.format in DTYPES:
         return NumberDecoder(config.format)
     match config.format:
-        case Format.AVRO:
-            return avro_decoder(schema_of, time_zone)
+        case Format.AVRO | Format.JSON_SCHEMA | Format.PROTOBUF:
+            return framed_decoder(config.format, schema_of, config, time_zone)
         case Format.AVRO_FILE:
             return avro_file_decoder(time_zone, as_key=as_key)
         case Format.JSON:
