@@ -82,19 +82,19 @@ def test_hoist_keeps_schema_ids() -> None:
 
 
 class Several:
-    """Two rows for the first record, none for the second, a bad third, a tombstone."""
+    """Three rows for the first record, none for the second, a bad third, a tombstone."""
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
-        origin: npt.NDArray[np.int64] = np.array([0, 0, 2, 3])
-        texts = pa.array(["1", "2", None, None], pa.string())
-        return Decoded(texts, pa.nulls(4, pa.int32()), (BadRecord(2, INVALID_JSON, ""),), origin)
+        origin: npt.NDArray[np.int64] = np.array([0, 0, 0, 2, 3])
+        texts = pa.array(["1", "2", "3", None, None], pa.string())
+        return Decoded(texts, pa.nulls(5, pa.int32()), (BadRecord(2, INVALID_JSON, ""),), origin)
 
 
 def test_hoist_wraps_every_row_of_a_record() -> None:
     decoded = HoistDecoder(Several(), "f").decode(pa.nulls(4, pa.binary()))
-    assert decoded.content.to_pylist() == ['{"f":1}', '{"f":2}', None, '{"f":null}']
+    assert decoded.content.to_pylist() == ['{"f":1}', '{"f":2}', '{"f":3}', None, '{"f":null}']
     assert decoded.origin is not None
-    assert decoded.origin.tolist() == [0, 0, 2, 3]
+    assert decoded.origin.tolist() == [0, 0, 0, 2, 3]
 
 
 def damaged(value: bytes) -> st.SearchStrategy[bytes]:

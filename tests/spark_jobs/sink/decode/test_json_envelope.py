@@ -142,6 +142,7 @@ def test_a_schema_that_cannot_be_used(schema: Any, detail: str) -> None:
         (b'{"payload":1}', SCHEMA_MISMATCH),
         (b'{"schema":null,"payload":1,"more":2}', SCHEMA_MISMATCH),
         (b'{"schema":{"type":"int8"},"payload":1', INVALID_JSON),
+        (b'{"schema":{"type":"int8"},"payload":12', INVALID_JSON),
         (b'{"schema":{"type":"int8"},"payload":}', INVALID_JSON),
         (b'{"schema":{"type":"int8"},"payload":1}}', INVALID_JSON),
         (b'{"schema":{"type":"string"},"payload":"\xff"}', INVALID_UTF8),
@@ -160,12 +161,19 @@ def test_what_is_no_envelope_also_behind_good_ones(value: bytes, reason: str) ->
 def test_a_known_beginning_is_not_taken_for_more_than_it_is() -> None:
     first = b'{"schema":{"type":"string"},"payload":"a"}'
     twice = b'{"schema":{"type":"string"},"payload":"a","schema":{"type":"int8"},"payload":5}'
+    late = b'{"schema":null,"payload":6,"schema":{"type":"int8"}}'
     spaced = b'{"schema":{"type":"string"},"payload": "b" } \n'
     half = b'{"schema":{"type":"string"},"payload":"\\ud800"}'
     inside = b'{"schema":{"type":"string","doc":"\\"payload\\":"},"payload":"c"}'
-    assert decode(first, twice, spaced, half, inside, inside).content.to_pylist() == [
-        '"a"', "5", '"b"', '"\ufffd"', '"c"', '"c"',
+    assert decode(first, twice, late, spaced, half, inside, inside).content.to_pylist() == [
+        '"a"', "5", "6", '"b"', '"\ufffd"', '"c"', '"c"',
     ]  # fmt: skip
+
+
+def test_decimals_anywhere_in_a_schema_keep_their_digits() -> None:
+    schema = {"type": "struct", "fields": [{"field": "a", "type": "array", "items": DECIMAL}]}
+    value = wrap(schema, {"a": [0]}).replace(b"[0]", b"[12345678901234567890.12345]")
+    assert decode(value, value).content.to_pylist() == ['{"a":[12345678901234567890.12345]}'] * 2
 
 
 def test_more_schemas_than_are_remembered() -> None:

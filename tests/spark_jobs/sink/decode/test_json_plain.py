@@ -100,6 +100,23 @@ def test_what_a_text_becomes(value: bytes, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "number",
+    [
+        "1234567890123456789.5",
+        "0.10000000000000001",
+        "1234567.900000001999",
+        "12345678.900000001",
+        "1234567890123456.7",
+        "12345678901234567e1",
+        "9223372036854775809",
+        "36893488147419103232",
+    ],
+)
+def test_a_number_that_a_double_would_cut_keeps_its_digits_among_others(number: str) -> None:
+    assert decode(f'{{"a":  1, "b":\t{number}, "a" : {number}}}'.encode()) == f'{{"a":{number},"b":{number}}}'
+
+
+@pytest.mark.parametrize(
     ("value", "reason", "detail"),
     [
         (b'{"NaN":NaN}', INVALID_JSON, "NaN is not JSON: char 7"),
@@ -135,6 +152,7 @@ def test_what_is_no_json_is_a_bad_record(value: bytes, reason: str, detail: str)
         ("1.7976931348623159e308", False),
         ("5e-324", True),
         ("2e-324", False),
+        ("1.23456789012345e-320", False),
         ("123456789012345678901e300", False),
         ("0e999", True),
         ("-0.0", True),
