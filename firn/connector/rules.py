@@ -17,9 +17,9 @@ from firn.connector.parameters.loading import STREAMING
 from firn.connector.reading import kafka_property
 from firn.errors import ConfigError
 from firn.kafka_properties import faults, judge, managed_properties
+from firn.kafka_property_table import FIRST_OFFSET
 from firn.keys import private_key_der
 
-FIRST_OFFSET = "auto.offset.reset"
 _FLUSH_MINIMUM = {Method.SNOWPIPE: 10, Method.SNOWPIPE_STREAMING: 1}
 
 
@@ -128,8 +128,9 @@ def _errors(check: Check) -> None:
     if check.get("errors.tolerance") == "all":
         check.pending.append("errors.tolerance=all is still to come; use none.")
     if check.has("errors.deadletterqueue.topic.name"):
-        check.pending.append("errors.deadletterqueue.topic.name: dead letters are still to come; leave it out.")
-        if check.get("errors.tolerance") == "none" and "errors.tolerance" not in check.unchecked:
+        if check.get("errors.tolerance") == "all":
+            check.pending.append("errors.deadletterqueue.topic.name: dead letters are still to come; leave it out.")
+        else:
             check.warn("errors.deadletterqueue.topic.name", "has no effect without errors.tolerance=all.")
 
 

@@ -102,6 +102,12 @@ def test_what_cannot_run_yet_is_valid_and_said() -> None:
     assert parse_sink_config(MINIMAL, where="x").pending == ()
 
 
+def test_a_dead_letter_topic_alone_has_no_effect() -> None:
+    raw = {"errors.deadletterqueue.topic.name": "dlq"}
+    assert "errors.tolerance=all" in warnings(raw)["errors.deadletterqueue.topic.name"]
+    assert parse_sink_config(MINIMAL | raw, where="x").pending == ()
+
+
 def test_the_v4_connector_streams() -> None:
     v4 = {"connector_class": "SnowflakeStreamingSinkConnector"}
     assert (

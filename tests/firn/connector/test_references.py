@@ -10,7 +10,8 @@ import pytest
 from firn.connector.config import SinkConfig
 from firn.connector.parse import check_sink_config, parse_sink_config
 from firn.connector.references import ReferenceFault, Resolver
-from firn.errors import ConfigError
+from firn.errors import ConfigError, TransientError
+from firn.settings import Settings
 from tests.support.connectors import MINIMAL, private_key
 
 SECRET = "hunter2"
@@ -125,3 +126,34 @@ def test_a_secret_parameter_is_shown_nowhere() -> None:
     assert isinstance(checked.config, SinkConfig)
     assert SECRET not in repr(checked)
     assert "PRIVATE KEY" not in repr(checked)
+
+
+@pytest.mark.stack
+def test_the_real_secrets_manager(stack) -> None:
+    resolver = Resolver(stack.settings)
+    raw = MINIMAL | {
+        "snowflake.user.name": "${secretsmanager:snowflake/svc-kafka-connector:user}",
+        "snowflake.private.key": "${secretsmanager:snowflake/svc-kafka-connector:private_key}",
+    }
+    checked = check_sink_config(raw, where="x", resolver=resolver)
+    assert checked.faults == ()
+    assert checked.config is not None
+    assert checked.config.snowflake.user == "SVC_KAFKA_CONNECTOR"
+    for reference, said in (
+        ("${secretsmanager:snowflake/svc-kafka-connector:nonsense}", "no single value under the key 'nonsense'"),
+        ("${secretsmanager:no/such/secret:key}", "The secret does not exist."),
+    ):
+        faulty = check_sink_config(MINIMAL | {"snowflake.user.name": reference}, where="x", resolver=resolver)
+        assert said in str(faulty.faults[0])
+
+
+def test_a_secrets_manager_that_does_not_answer_is_no_fault_of_the_configuration() -> None:
+    closed = Settings(
+        _env_file=None,
+        aws_endpoint_url="http://127.0.0.1:1",
+        aws_access_key_id="k",
+        aws_secret_access_key="s",
+        retry_deadline_seconds=0.1,
+    )
+    with pytest.raises(TransientError, match="does not answer"):
+        parse_sink_config(MINIMAL | {"name": "${secretsmanager:a:b}"}, where="x", resolver=Resolver(closed))
