@@ -20,6 +20,8 @@ from firn.connector.config import ProxyConfig
 from firn.errors import AuthenticationError, FirnError, TerminalError, TransientError
 
 _ADDRESS = "jvm.proxy.host, jvm.proxy.port"
+# Every other status may just as well be the target's answer to a plain request.
+_OF_PROXIES = {407, 502, 503, 504}
 _CREDENTIALS = "jvm.proxy.username, jvm.proxy.password"
 
 
@@ -103,7 +105,7 @@ def probe(proxy: ProxyConfig, host: str, port: int, *, secure: bool, timeout: fl
             status = client.getresponse().status
     except (OSError, http.client.HTTPException) as error:
         raise _down(proxy, error) from error
-    if status in (403, 407) or status >= 500:
+    if status in _OF_PROXIES:
         _check(proxy, target, status)
 
 

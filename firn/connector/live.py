@@ -70,7 +70,8 @@ def check_topics(client: KafkaClient, names: Iterable[str]) -> Iterator[LiveChec
     Raises FirnError where the brokers do not answer or refuse the login.
     """
     admin = kafka.admin_client(client)
-    yield LiveCheck("kafka login", "ok", f"brokers {client.brokers}")
+    visible = len(kafka.topic_names(admin))
+    yield LiveCheck("kafka login", "ok", f"brokers {client.brokers}: {visible} topics visible")
     for name in names:
         try:
             yield _topic(admin, name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from snowflake.connector import SnowflakeConnection
 
@@ -51,7 +52,7 @@ def check_snowflake(config: SinkConfig, login: SnowflakeLogin, topics: Iterable[
         session = _Session(connection, config, login, str(who["ROLE"]), tables)
         yield from _guarded("snowflake objects", lambda: _objects(session))
         for table in tables:
-            yield from _guarded(f"table {table}", lambda table=table: [_table(session, table)])  # type: ignore[misc]
+            yield from _guarded(f"table {table}", partial(_table, session, table))
         yield from _guarded("snowflake privileges", lambda: _privileges(session))
 
 
@@ -72,7 +73,11 @@ def _objects(session: _Session) -> Iterator[LiveCheck]:
             yield LiveCheck(subject, "failed", what, step)
 
 
-def _table(session: _Session, table: str) -> LiveCheck:
+def _table(session: _Session, table: str) -> list[LiveCheck]:
+    return [_look_at_table(session, table)]
+
+
+def _look_at_table(session: _Session, table: str) -> LiveCheck:
     name, config = session.namespace.qualified(table), session.config
     columns = columns_of(session.connection, session.namespace, table)
     if columns is None and config.auto_create_tables:

@@ -5,8 +5,9 @@ Not for the configuration itself (`firn.connector.parse`): it must be free of fa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from firn import kafka
 from firn.connector.config import SinkConfig
@@ -44,7 +45,8 @@ def live_checks(config: SinkConfig, settings: Settings) -> list[LiveCheck]:
     found = _Found(topics=list(config.topics))
     checks = run_tasks(_credential_tasks(config, settings, found))
     checks += run_tasks(_regex_tasks(config, found))
-    return checks + run_tasks([*_endpoint_tasks(found), *_content_tasks(config, found)])
+    checks += run_tasks(_endpoint_tasks(found))
+    return checks + run_tasks(_content_tasks(config, found, {check.subject for check in checks if check.state == "ok"}))
 
 
 def _credential_tasks(config: SinkConfig, settings: Settings, found: _Found) -> Iterator[Task]:
@@ -99,17 +101,30 @@ def _endpoint_tasks(found: _Found) -> Iterator[Task]:
     if found.login:
         endpoints.append(snowflake_endpoint(found.login))
     for endpoint in dict.fromkeys(endpoints):
-        yield Task(f"connection {endpoint.name}", lambda endpoint=endpoint: check_endpoint(endpoint))  # type: ignore[misc]
+        yield Task(_connection(endpoint), partial(check_endpoint, endpoint))
 
 
-def _content_tasks(config: SinkConfig, found: _Found) -> Iterator[Task]:
+def _connection(endpoint: Endpoint) -> str:
+    return f"connection {endpoint.name}"
+
+
+def _content_tasks(config: SinkConfig, found: _Found, in_order: set[str]) -> Iterator[Task]:
+    """What only a login shows. Without a connection it is not tried: clients would wait for their time-outs."""
+
+    def task(subject: str, endpoints: list[Endpoint], look: Callable[[], Iterable[LiveCheck]]) -> Task:
+        if any(_connection(endpoint) in in_order for endpoint in endpoints):
+            return Task(subject, look)
+        untried = LiveCheck(subject, "failed", "not tried: there is no connection", "Correct the connection first.")
+        return Task(subject, lambda: [untried])
+
     client, login, topics = found.kafka, found.login, found.topics
     if client:
-        yield Task("kafka login", lambda: check_topics(client, topics))
+        yield task("kafka login", broker_endpoints(client), lambda: check_topics(client, topics))
     for registry, wanted in _subjects(found):
-        yield Task("registry login", lambda registry=registry, wanted=wanted: check_subjects(registry, wanted))  # type: ignore[misc]
+        look = partial(check_subjects, registry, wanted)
+        yield task("registry login", registry_endpoints(registry), look)
     if login:
-        yield Task("snowflake login", lambda: check_snowflake(config, login, topics))
+        yield task("snowflake login", [snowflake_endpoint(login)], lambda: check_snowflake(config, login, topics))
 
 
 def _subjects(found: _Found) -> list[tuple[RegistryLogin, dict[str, str]]]:
