@@ -127,6 +127,9 @@ def _value_fault(name: str, value: str) -> Fault | None:
         return Fault(name, "It is not a number.")
     if name in ("bootstrap.servers", "client.id") and not text:
         return Fault(name, "It is empty.")
+    # It becomes a word of Java's command line, where a space would begin another option.
+    if name == "sasl.oauthbearer.token.endpoint.url" and not re.fullmatch(r"https?://[^\s,\"']+", text):
+        return Fault(name, "It is not an http or https address.")
     return None
 
 

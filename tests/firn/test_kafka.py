@@ -1,17 +1,21 @@
 """Asking a cluster, and what a person is told when that does not work."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Producer
+from confluent_kafka.admin import NewTopic
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
+from pydantic import SecretStr
 
 from firn import kafka
+from firn.connector.config import KafkaProperty
 from firn.errors import AuthenticationError, ConfigError, PrivilegeError, TransientError
 from firn.kafka import (
     TopicInfo,
@@ -99,6 +103,23 @@ def test_topics_and_offsets_of_a_cluster(stack):
     with pytest.raises(ConfigError, match="does not exist") as unknown:
         describe_topics(admin, [topic.replace("ff", "f")])
     assert unknown.value.next_step.startswith(f"Did you mean {topic}")
+
+
+@pytest.mark.stack
+def test_the_end_for_readers_of_committed_records_is_before_an_open_transaction(stack):
+    topic = f"kafka-open-{uuid4().hex[:8]}"
+    client = client_from_settings(stack.settings)
+    isolation = KafkaProperty("isolation.level", SecretStr("read_committed"))
+    admins = [admin_client(c) for c in (client, replace(client, properties=(*client.properties, isolation)))]
+    admins[0].client.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    producer = Producer(client.librdkafka() | {"transactional.id": topic})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"x")
+    assert producer.flush(30) == 0
+    ends = [offsets(admin, [(topic, 0)], "latest")[topic, 0] for admin in admins]
+    producer.abort_transaction(30)
+    assert ends == [1, 0]
 
 
 @pytest.mark.stack

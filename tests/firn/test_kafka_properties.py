@@ -90,6 +90,7 @@ def test_every_faulty_value_is_found_at_once():
         isolation_level="committed",
         fetch_min_bytes="many",
         sasl_login_refresh_window_factor="half",
+        sasl_oauthbearer_token_endpoint_url="https://a/ -Dx=y",
         bootstrap_servers=" ",
         sasl_jaas_config=f"{PLAIN} required username=u",
         sasl_mechanism="PLAIN",
@@ -128,7 +129,7 @@ def examples() -> list[tuple[str, str]]:
     translated = {name: row for name, row in PROPERTIES.items() if row.librdkafka}
     numbers = [(n, v) for n, row in translated.items() if row.form == "integer" for v in ("-1", "0", "99999999999")]
     return numbers + [
-        (n, row.allowed[0] if row.allowed else "x") for n, row in translated.items() if row.form == "text"
+        (n, row.allowed[0] if row.allowed else "http://x") for n, row in translated.items() if row.form == "text"
     ]
 
 
