@@ -58,6 +58,7 @@ def _converter(check: Check, side: Side, hoist: tuple[str, ...]) -> ConverterCon
     _contradiction(check, side, chosen)
     _with_streaming(check, side, chosen)
     _idle_options(check, side, chosen)
+    _wrappers(check, side)
     return ConverterConfig(
         format=chosen,
         registry=_registry(check, side) if chosen in REGISTRY_FORMATS else None,
@@ -104,6 +105,15 @@ def _idle_options(check: Check, side: Side, chosen: Format) -> None:
     for name, formats in own.items():
         if check.has(name) and chosen not in formats:
             check.warn(name, f"has no effect: the {side}'s converter ({chosen}) has no such option.")
+
+
+def _wrappers(check: Check, side: Side) -> None:
+    prefix = f"{side}.converter.wrapper.for."
+    if check.get(f"{prefix}nullables") and not check.get(f"{prefix}raw.primitives"):
+        problem = (
+            "unwraps messages only inside a record, which Firn does not do: wrapper messages are their values or not"
+        )
+        check.fault(f"{prefix}nullables", f"{problem}; leave {prefix}raw.primitives out")
 
 
 def _registry(check: Check, side: Side) -> RegistryConfig | None:

@@ -200,22 +200,24 @@ _PROTOBUF = (
     honoured("generate.index.for.unions", r.BOOLEAN, "Protobuf: names of oneofs end in their index.", "true"),
     honoured("wrapper.for.raw.primitives", r.BOOLEAN, "Protobuf: a wrapper message is its value.", "true"),
     honoured("flatten.unions", r.BOOLEAN, "Protobuf: members of a oneof stand beside the other fields.", "false"),
-    honoured(
+    no_effect(
         "optional.for.nullables",
-        r.only("false", "a field that is not set has its default"),
-        "Protobuf: optional fields that are not set are null.",
+        r.BOOLEAN,
+        "Protobuf: whether `optional` fields are nullable.",
+        "optional fields that are not set are null in any case.",
         "false",
     ),
     honoured(
         "optional.for.proto2",
-        r.only("true", "optional fields of proto2 may be null"),
+        r.only("true", "optional fields of proto2 that are not set are null"),
         "Protobuf: optional fields of proto2 may be null.",
         "true",
     ),
-    honoured(
+    no_effect(
         "wrapper.for.nullables",
-        r.only("false", "wrapper messages inside a record stay messages"),
+        r.BOOLEAN,
         "Protobuf: wrapper messages are nullable values.",
+        "wrapper.for.raw.primitives says whether wrapper messages are their values, wherever they stand.",
         "false",
     ),
     no_effect("generate.struct.for.nulls", r.BOOLEAN, "Protobuf: structs for nulls.", _WRITING, "false"),

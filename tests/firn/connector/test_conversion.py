@@ -163,6 +163,14 @@ def test_options_of_protobuf_reach_its_converter() -> None:
     assert config.value.protobuf == ProtobufOptions(enums_as_numbers=True, index_in_union_names=False)
 
 
+def test_wrappers_are_values_everywhere_or_nowhere() -> None:
+    raw = {"value.converter": "ProtobufConverter", "value.converter.wrapper.for.nullables": "true"}
+    assert faults(raw) == {}
+    assert list(faults(raw | {"value.converter.wrapper.for.raw.primitives": "false"})) == [
+        "value.converter.wrapper.for.nullables"
+    ]
+
+
 def test_header_converters() -> None:
     assert parsed({}).headers is HeaderFormat.SIMPLE
     assert parsed({"header.converter": CONNECT + "storage.StringConverter"}).headers is HeaderFormat.STRING
