@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from firn.connector.parameter import Reader, ReadError
 
@@ -90,9 +91,17 @@ def _url(value: str) -> str:
 
 def _urls(value: str) -> tuple[str, ...]:
     urls = _list(value)
-    if not urls or not all(re.match(r"https?://[^\s/]+", url) for url in urls):
+    if not urls or not all(map(_is_http, urls)):
         raise ReadError("is not a list of http:// or https:// addresses, separated by commas")
     return urls
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and " " not in url
+    except ValueError:
+        return False
 
 
 def _hosts(value: str) -> tuple[str, ...]:

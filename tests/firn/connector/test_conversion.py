@@ -132,6 +132,8 @@ def test_one_registry_for_keys_and_values() -> None:
     [
         ({"value.converter.basic.auth.user.info": "u:p"}, "value.converter.basic.auth.user.info"),
         ({URL: "a:8081"}, URL),
+        ({URL: "http://[x"}, URL),
+        ({URL: "http://a:port"}, URL),
         ({URL: "http://a", "value.converter.basic.auth.user.info": "up"}, "value.converter.basic.auth.user.info"),
         (
             {URL: "http://a", "value.converter.basic.auth.credentials.source": "USER_INFO"},
