@@ -14,13 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.connector.config import ConverterConfig, Format
-from firn.errors import ConfigError
 from firn.registry import RegisteredSchema
 from spark_jobs.sink.decode.avro_file import avro_file_decoder
 from spark_jobs.sink.decode.framed import framed_decoder
 from spark_jobs.sink.decode.json_envelope import json_envelope_decoder
 from spark_jobs.sink.decode.json_plain import JsonDecoder
-from spark_jobs.sink.decode.numbers import DTYPES, NumberDecoder
+from spark_jobs.sink.decode.numbers import NumberDecoder
 from spark_jobs.sink.decode.records import Decoded, Decoder
 from spark_jobs.sink.decode.render import join
 from spark_jobs.sink.decode.scalars import CLASSIC_ZONE, quoted
@@ -45,8 +44,6 @@ def decoder_for(
 
 
 def _decoder(config: ConverterConfig, schema_of: SchemaOf, time_zone: str, as_key: bool) -> Decoder:
-    if config.format in DTYPES:
-        return NumberDecoder(config.format)
     match config.format:
         case Format.AVRO | Format.JSON_SCHEMA | Format.PROTOBUF:
             return framed_decoder(config.format, schema_of, config, time_zone)
@@ -60,7 +57,8 @@ def _decoder(config: ConverterConfig, schema_of: SchemaOf, time_zone: str, as_ke
             return StringDecoder()
         case Format.BYTES:
             return BytesDecoder()
-    raise ConfigError(f"The format {config.format} cannot be read.", next_step="Choose another converter.")
+        case _:
+            return NumberDecoder(config.format)
 
 
 class HoistDecoder:

@@ -59,7 +59,7 @@ def exact(text: str) -> Any:
 
 
 def _parse(text: str, integer: Callable[[str], Any], fraction: Callable[[str], Any]) -> Any:
-    if "\\u" in text:
+    if "\\ud" in text or "\\uD" in text:
         text = _SURROGATE.sub(lambda found: "\\ufffd" if found[1] else found[0], text)
 
     def constant(name: str) -> Any:

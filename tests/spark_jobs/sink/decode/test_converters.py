@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
+from functools import cache
 
+import fastavro
 import numpy as np
 import numpy.typing as npt
 import orjson
@@ -17,15 +20,27 @@ from firn.registry import RegisteredSchema
 from spark_jobs.sink.decode.converters import HoistDecoder, decoder_for
 from spark_jobs.sink.decode.records import INVALID_JSON, BadRecord, Decoded, Decoder
 from spark_jobs.sink.decode.scalars import STREAMING_ZONE
-from tests.spark_jobs.sink.avro_cases import frame, parsed, write
+from tests.spark_jobs.sink.avro_cases import Json, frame, parsed, write
 
 SCHEMAS = {
     Format.AVRO: RegisteredSchema("AVRO", '"string"'),
     Format.JSON_SCHEMA: RegisteredSchema("JSON", '{"type":"string"}'),
     Format.PROTOBUF: RegisteredSchema("PROTOBUF", 'syntax = "proto3"; message A { string a = 1; }'),
 }
+
+
+def container(schema: Json, value: Json) -> bytes:
+    """An Avro object container of one datum."""
+    out = io.BytesIO()
+    fastavro.writer(out, schema, [value], sync_marker=b"s" * 16)
+    return out.getvalue()
+
+
 VALUES = {
     Format.AVRO: (frame(write("string", "a")), '"a"'),
+    Format.AVRO_FILE: (container("string", "a"), '"a"'),
+    Format.JSON_SCHEMA: (frame(b'"a"'), '"a"'),
+    Format.PROTOBUF: (frame(b"\0\x0a\x01a"), '{"a":"a"}'),
     Format.JSON: (b'{"a": 1}', '{"a":1}'),
     Format.JSON_ENVELOPE: (b'{"schema":{"type":"string"},"payload":"a"}', '"a"'),
     Format.STRING: (b"a", '"a"'),
@@ -39,8 +54,9 @@ VALUES = {
 }
 
 
+@cache
 def decoder(config: ConverterConfig) -> Decoder:
-    return decoder_for(config, lambda _: SCHEMAS[config.format], time_zone=STREAMING_ZONE)
+    return decoder_for(config, lambda _: SCHEMAS[config.format], time_zone=STREAMING_ZONE, as_key=True)
 
 
 def decode(config: ConverterConfig, *values: bytes | None) -> Decoded:
