@@ -50,6 +50,7 @@ def _check(file: Path) -> None:
 
     resolver = Resolver(load_settings())
     checked = check_sink_config(read_connector_file(file), where=str(file), resolver=resolver)
-    check_runnable(checked.require())
+    config = checked.require()
     for warned in checked.warnings:
         say(f"Warning: {warned}")
+    check_runnable(config)

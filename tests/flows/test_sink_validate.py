@@ -123,6 +123,21 @@ def test_a_file_that_is_none(offline, tmp_path: Path):
     assert "absent.json" in done.stderr
 
 
+def test_what_cannot_be_run_yet_is_refused_before_anything_starts(firn_in, tmp_path: Path):
+    config = {
+        "topics": "orders",
+        "snowflake.ingestion.method": "SNOWPIPE_STREAMING",
+        "snowflake.role.name": "WRITER",
+        "consumer.override.max.poll.records": "10",
+    }
+    done = firn_in(tmp_path / "home", "sink", "run", written(tmp_path / "sink.json", config), check=False)
+    assert done.returncode == 3
+    assert done.stderr.count("Warning: consumer.override.max.poll.records") == 1
+    assert "cannot be run yet" in done.stderr
+    assert "SNOWPIPE_STREAMING" in done.stderr
+    assert not (tmp_path / "home").exists()
+
+
 @pytest.fixture
 def schema(stack) -> Iterator[str]:
     """A schema with nothing in it but the privileges of a first start."""
