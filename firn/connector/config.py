@@ -1,4 +1,4 @@
-"""What one sink does: the immutable value that a connector file is parsed into, once. Below it there are no string keys.
+"""What one sink does: the immutable value that a connector file is parsed into. Below it there are no string keys.
 
 Not for reading or checking (`firn.connector.parse`), nor for where the outside world is when the file leaves it out
 (settings and secrets). Times in seconds, sizes in bytes; None means: taken from settings and secrets.

@@ -73,9 +73,9 @@ def _method(check: Check) -> None:
         if check.has("snowflake.user.name") and not check.has("snowflake.role.name"):
             check.fault("snowflake.role.name", "is required with SNOWPIPE_STREAMING")
     else:
-        for name in ("snowflake.enable.schematization", "enable.streaming.client.optimization"):
-            if check.has(name) and check.get(name):
-                check.fault(name, "is only available with SNOWPIPE_STREAMING", ("false",))
+        optimization = "enable.streaming.client.optimization"
+        if check.has(optimization) and check.get(optimization):
+            check.fault(optimization, "is only available with SNOWPIPE_STREAMING", ("false",))
         for parameter in STREAMING:
             if parameter.effect is Effect.PENDING and check.has(parameter.name):
                 check.warn(parameter.name, "has no effect with SNOWPIPE.")

@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from snowflake.connector import SnowflakeConnection
 
+from firn.connector.config import ErrorsConfig
 from firn.errors import BadRecordError, FirnError, TransientError, unexpected
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.copy_into import copy_files
@@ -104,6 +105,7 @@ class BatchRunner:
         phases = (shipped - begun, time.monotonic() - shipped)
         self._on_commit(Committed(name, rows, size, text, len(staged), moves, *phases))
         if stops:
+            _log_bad(self._context.config.errors, stops)
             raise _bad_record(self._context.config.name, stops)
 
     def _ship(self, frame: DataFrame) -> tuple[list[Staged], list[Stopped]]:
@@ -151,6 +153,13 @@ def _check_inside(staged: Sequence[Staged], moves: Sequence[Move]) -> None:
         move = ranges.get(TopicPartition(file.topic, file.partition))
         if move is None or file.first < move.start or file.last >= move.end:
             raise FirnError(f"File {file.path} lies outside the range that is committed ({move}).")
+
+
+def _log_bad(errors: ErrorsConfig, stops: Sequence[Stopped]) -> None:
+    """What Connect's errors.log.enable and errors.log.include.messages ask for."""
+    for stop in stops if errors.log_enable else ():
+        record = f" ({stop.where} offset {stop.offset}: {stop.detail})" if errors.log_messages else ""
+        log.error("a record cannot be converted: %s%s", stop.reason, record)
 
 
 def _bad_record(sink: str, stops: Sequence[Stopped]) -> BadRecordError:

@@ -49,8 +49,8 @@ def _check_environment(session: SparkSession, environment: Mapping[str, str]) ->
         raise ConfigError(
             f"Spark's JVM was started without {', '.join(missing)}.",
             where="spark-submit",
-            next_step="Use `firn sink run`, which sets it from Secrets Manager, or set it for spark-submit yourself: "
-            "the JAAS configuration of the Kafka login.",
+            next_step="Use `firn sink run`, which sets it from Secrets Manager and the connector, or set it for "
+            "spark-submit yourself: these variables hold the credentials of the Kafka client.",
         )
 
 

@@ -96,7 +96,7 @@ TABLES = group(
     pending(
         "snowflake.enable.schematization",
         r.BOOLEAN,
-        "A column for each field of a record instead of RECORD_CONTENT. Only with SNOWPIPE_STREAMING, as officially.",
+        "A column for each field of a record instead of RECORD_CONTENT, whatever the method.",
         "false",
         "Typed columns are still to come.",
     ),

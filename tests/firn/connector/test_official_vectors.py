@@ -44,6 +44,11 @@ DIFFERENCES: dict[str, tuple[set[str], set[str], str]] = {
         {"value.converter"},
         "officially the fault is filed under the value",
     ),
+    "schematization_with_snowpipe": (
+        {"snowflake.enable.schematization"},
+        set(),
+        "typed columns do not depend on the method",
+    ),
     "streaming_log_enable_bad": (
         {"snowflake.ingestion.method"},
         {"errors.log.enable"},
