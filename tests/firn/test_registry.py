@@ -1,18 +1,24 @@
 """The schema registry: schemas by id, and errors that tell absent, refused and unreachable apart."""
 
 import json
+import pickle
 import threading
+from base64 import b64encode
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from uuid import uuid4
 
 import fastavro
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference
+from pydantic import SecretStr
 
+from firn.connector.config import ProxyConfig, RegistryConfig
 from firn.errors import AuthenticationError, ConfigError, TransientError
 from firn.registry import (
     IncompatibleSchemaError,
+    RegistryLogin,
     UnknownSchemaError,
     find_id,
     login_from_config,
@@ -27,6 +33,8 @@ from firn.secrets import RegistrySecret, read_secret
 
 RUN = uuid4().hex[:8]
 """Part of every name, so that a stack may serve more than one test run."""
+DRAFT = {"$schema": "http://json-schema.org/draft-07/schema#"}
+SCHEMA = json.dumps({"schema": '"string"'}).encode()
 
 
 def client_for(url):
@@ -38,11 +46,13 @@ def record(name, *fields, namespace="test"):
 
 
 @contextmanager
-def answering(status, body):
-    """The address of a server that gives every request the same answer."""
+def answering(status, body, requests=None):
+    """The address of a server that gives every request the same answer; notes path and authorization in `requests`."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
+            if requests is not None:
+                requests.append((self.path, self.headers.get("Authorization")))
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -86,11 +96,73 @@ def test_a_registry_that_is_down_is_transient():
         registered_schema(client_for("http://127.0.0.1:1"), 1)
 
 
-@pytest.mark.parametrize("url", ["registry.example", "ftp://user:password@registry.example", "http://user:password@:80"])
+@pytest.mark.parametrize(
+    "url", ["registry.example", "ftp://user:password@registry.example", "http://user:password@:80"]
+)
 def test_a_malformed_address_is_a_configuration_error_without_its_credentials(url):
     with pytest.raises(ConfigError) as refused:
         client_for(url)
     assert "password@" not in str(refused.value)
+
+
+def basic(user_info):
+    return f"Basic {b64encode(user_info.encode()).decode()}"
+
+
+def test_the_second_url_is_asked_when_the_first_one_is_down():
+    with answering(200, SCHEMA) as second:
+        client = registry_client(RegistryLogin(("http://127.0.0.1:1", second)))
+        assert registered_schema(client, 7).text == '"string"'
+
+
+def test_basic_auth_reaches_every_url():
+    first, second = [], []
+    with answering(503, b"{}", first) as failing, answering(200, SCHEMA, second) as sound:
+        login = RegistryLogin((failing, sound), SecretStr("user:p4ss:w0rd"))
+        assert registered_schema(registry_client(login), 7).text == '"string"'
+    assert {each for _, each in first + second} == {basic("user:p4ss:w0rd")}
+    assert {path for path, _ in second} == {"/schemas/ids/7"}
+
+
+def test_a_token_is_sent_as_such():
+    seen = []
+    with answering(200, SCHEMA, seen) as url:
+        registered_schema(registry_client(RegistryLogin((url,), bearer_token=SecretStr("t0ken"))), 7)
+    assert [each for _, each in seen] == ["Bearer t0ken"]
+
+
+def test_credentials_inside_the_urls_count_where_no_others_are_named_and_never_stay_there():
+    urls = ("http://u%40x:p%3Aw@one.example:8081/api", "https://two.example")
+    login = login_from_config(RegistryConfig(urls))
+    assert login.urls == ("http://one.example:8081/api", "https://two.example")
+    assert login.user_info.get_secret_value() == "u@x:p:w"
+    named = login_from_config(RegistryConfig(urls, SecretStr("other:secret")))
+    assert named.user_info.get_secret_value() == "other:secret"
+
+
+def test_a_secret_may_hold_several_urls():
+    login = login_from_secret(RegistrySecret(url="http://a.example, http://b.example/", api_key="k", api_secret="s"))
+    assert login.urls == ("http://a.example", "http://b.example/")
+
+
+def test_a_login_travels_to_executors_serves_as_a_key_and_shows_no_secret():
+    login = RegistryLogin(("http://a.example",), SecretStr("user:p4ssw0rd"), SecretStr("t0ken"))
+    assert {login: 1}[pickle.loads(pickle.dumps(login))] == 1
+    assert "p4ssw0rd" not in repr(login)
+    assert "t0ken" not in repr(login)
+
+
+def test_certificates_that_are_not_there_are_a_configuration_error():
+    with pytest.raises(ConfigError, match="certificates") as refused:
+        registry_client(RegistryLogin(("https://a.example",), ca_location="/nowhere/ca.pem"))
+    assert "/nowhere/ca.pem" in refused.value.where
+
+
+def test_all_urls_go_one_way_through_the_proxy_or_past_it():
+    proxy = ProxyConfig("proxy.example", 3128, bypass=("*.internal",))
+    registry_client(RegistryLogin(("http://a.internal", "http://b.internal"), proxy=proxy))
+    with pytest.raises(ConfigError, match="Some urls"):
+        registry_client(RegistryLogin(("http://a.internal", "http://b.example"), proxy=proxy))
 
 
 @pytest.fixture
@@ -132,3 +204,44 @@ def test_a_schema_with_references_stands_alone(client):
     )
     parsed = fastavro.parse_schema(json.loads(registered_schema(client, schema_id).text))
     assert fastavro.validate({"one": {"p": "x"}, "two": None}, parsed)
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize(
+    ("kind", "inner", "middle", "outer"),
+    [
+        (
+            "PROTOBUF",
+            'syntax = "proto3"; message Inner { int32 a = 1; }',
+            'syntax = "proto3"; import "inner"; message Middle { Inner inner = 1; }',
+            'syntax = "proto3"; import "middle"; message Outer { Middle middle = 1; }',
+        ),
+        ("JSON", *(json.dumps(DRAFT | each) for each in ({"type": "integer"}, {"$ref": "inner"}, {"$ref": "middle"}))),
+    ],
+    ids=["PROTOBUF", "JSON"],
+)
+def test_references_of_references_come_with_a_schema(client, kind, inner, middle, outer):
+    def put(name, text, referred=None):
+        references = [SchemaReference(referred, f"{kind}-{referred}-{RUN}", 1)] if referred else []
+        return client.register_schema(f"{kind}-{name}-{RUN}", Schema(text, kind, references))
+
+    put("inner", inner)
+    put("middle", middle, "inner")
+    found = registered_schema(client, put("outer", outer, "middle"))
+    assert (found.kind, [name for name, _ in found.references]) == (kind, ["middle"])
+    assert [name for name, _ in found.references[0][1].references] == ["inner"]
+    assert found.references[0][1].references[0][1].references == ()
+
+
+@pytest.mark.stack
+def test_several_urls_of_a_real_registry_with_the_first_one_dead(stack, client):
+    login = login_from_secret(read_secret(stack.settings, stack.settings.registry_secret_id, RegistrySecret))
+    behind = registry_client(replace(login, urls=("http://127.0.0.1:1", *login.urls)))
+    assert register(behind, f"behind-{RUN}-value", '"string"') == find_id(client, f"behind-{RUN}-value", '"string"')
+
+
+@pytest.mark.stack
+def test_a_real_registry_refuses_wrong_credentials(stack):
+    login = login_from_secret(read_secret(stack.settings, stack.settings.registry_secret_id, RegistrySecret))
+    with pytest.raises(AuthenticationError):
+        registered_schema(registry_client(replace(login, user_info=SecretStr("nobody:wrong"))), 1)

@@ -43,7 +43,8 @@ class FramedDecoder:
         compile_schema: Callable[[RegisteredSchema], Decoder],
     ) -> None:
         self._kind, self._schema_of, self._compile_schema = kind, schema_of, compile_schema
-        self._compiled: dict[int, Decoder | InvalidSchemaError] = {}
+        self._compiled: dict[int, Decoder] = {}
+        self._refused: dict[int, str] = {}  # why; an id never changes its schema, so that is final too
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """Decode one batch (n rows, null = tombstone, ids may mix)."""
@@ -66,32 +67,27 @@ class FramedDecoder:
         except UnknownSchemaError as error:
             detail = f"the registry does not know schema id {schema_id}: {error.what}"
             return _all_bad(rows, UNKNOWN_SCHEMA_ID, detail, bad)
-        except InvalidSchemaError as error:
-            return _all_bad(rows, INVALID_SCHEMA, str(error), bad)
+        if compiled is None:
+            return _all_bad(rows, INVALID_SCHEMA, self._refused[schema_id], bad)
         values = frames.values if len(rows) == len(frames.values) else frames.values.take(pa.array(rows))
         decoded = compiled.decode(values)
         bad.extend(replace(each, row=int(rows[each.row])) for each in decoded.bad)
         return rows, decoded.content
 
-    def _compile(self, schema_id: int) -> Decoder:
-        found = self._compiled.get(schema_id)
-        if found is None:
+    def _compile(self, schema_id: int) -> Decoder | None:
+        """The decoder of a schema; None where it is refused."""
+        if schema_id not in self._compiled and schema_id not in self._refused:
             schema = self._schema_of(schema_id)
-            found = self._compiled[schema_id] = self._compile_new(schema_id, schema)
-        if isinstance(found, InvalidSchemaError):
-            raise found
-        return found
-
-    def _compile_new(self, schema_id: int, schema: RegisteredSchema) -> Decoder | InvalidSchemaError:
-        """The decoder of a schema, or why there is none: an id never changes its schema, so that is final too."""
-        if schema.kind != self._kind:
-            return InvalidSchemaError(
-                f"schema id {schema_id} is a {schema.kind} schema, the converter reads {self._kind}"
-            )
-        try:
-            return self._compile_schema(schema)
-        except InvalidSchemaError as error:
-            return InvalidSchemaError(f"the {self._kind} schema of id {schema_id} cannot be used: {error}")
+            if schema.kind != self._kind:
+                self._refused[schema_id] = (
+                    f"schema id {schema_id} is a {schema.kind} schema, the converter reads {self._kind}"
+                )
+                return None
+            try:
+                self._compiled[schema_id] = self._compile_schema(schema)
+            except InvalidSchemaError as error:
+                self._refused[schema_id] = f"the {self._kind} schema of id {schema_id} cannot be used: {error}"
+        return self._compiled.get(schema_id)
 
 
 def _ids(frames: Frames) -> np.ndarray:

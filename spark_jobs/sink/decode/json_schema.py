@@ -128,7 +128,7 @@ class _Compiler:
             return self._sum([self.slot(each, resolver, path) for each in sorted(branches, key=_is_simple)], path)
         if "allOf" in node and kind is None:
             return self.slot(_telling(node["allOf"]), resolver, path)
-        return self._of_kind(kind or _told(node), node, resolver, path)
+        return self._of_kind(_told(node) if kind is None else kind, node, resolver, path)
 
     def _of_kind(self, kind: Any, node: dict[str, Any], resolver: Any, path: str) -> Slot:
         if kind in (None, "null"):
