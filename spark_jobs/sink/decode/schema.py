@@ -210,7 +210,7 @@ def _list(raw: dict[str, Any], key: str) -> list[Any]:
 
 def _name(raw: Any) -> str:
     """A name or symbol; half a surrogate pair, which JSON can say, is no text."""
-    if not isinstance(raw, str) or not raw.isascii() and raw.encode("utf-8", "ignore").decode() != raw:
+    if not isinstance(raw, str) or (not raw.isascii() and raw.encode("utf-8", "ignore").decode() != raw):
         raise InvalidSchemaError(f"a name is a text, not {str(raw)[:80]!r}")
     return raw
 
