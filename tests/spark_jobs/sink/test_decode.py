@@ -99,6 +99,20 @@ def test_a_new_schema_id_needs_no_new_decoder_and_each_schema_is_asked_for_once(
     assert asked == [1, 2]
 
 
+def test_a_schema_that_cannot_be_used_is_asked_for_once_too() -> None:
+    asked: list[int] = []
+
+    def looked_up(schema_id: int) -> RegisteredSchema:
+        asked.append(schema_id)
+        return RegisteredSchema("AVRO", "{")
+
+    decoder, values = avro_decoder(looked_up), pa.array([frame(b"", 5), frame(b"", 6)], pa.binary())
+    details = [[bad.detail for bad in decoder.decode(values).bad] for _ in range(2)]
+    assert asked == [5, 6]
+    assert details[0] == details[1]
+    assert ["id 5" in details[0][0], "id 6" in details[0][1]] == [True, True]
+
+
 def test_a_schema_that_is_registered_later_is_found_then() -> None:
     known: dict[int, RegisteredSchema] = {}
 

@@ -122,11 +122,19 @@ def test_other_sums_have_a_field_for_each_branch() -> None:
     assert reason(read(schema, b"null")) == "schema_mismatch"
 
 
+def test_combined_branches_are_numbered_first_as_officially() -> None:
+    schema = {"oneOf": [{"type": "integer"}, {"type": "string", "enum": ["x"]}, {"allOf": [obj(a={"type": "number"})]}]}
+    assert value(schema, "x") == {ONE_OF + "0": "x", ONE_OF + "1": None, ONE_OF + "2": None}
+    assert value(schema, {"a": 1}) == {ONE_OF + "0": None, ONE_OF + "1": {"a": 1}, ONE_OF + "2": None}
+
+
 def test_all_of_gathers_the_properties() -> None:
     base = {"definitions": {"base": obj(a={"type": "integer"})}}
     schema = base | {"allOf": [{"$ref": "#/definitions/base"}, obj(b={"type": "string"})]}
     assert only(read(schema, {"a": 1, "b": "x"})) == {"a": 1, "b": "x"}
     assert reason(read(schema, {"b": "x"})) == "schema_mismatch"
+    optional = base | {"allOf": [{"$ref": "#/definitions/base"}, obj(b={"type": "string"}) | {"required": []}]}
+    assert only(read(optional, {"a": 1})) == {"a": 1, "b": None}
     assert value({"allOf": [{"type": "string"}, {"const": "x"}]}, "x") == "x"
     assert only(read(base | {"allOf": [{"$ref": "#/definitions/base"}], "title": "T"}, {"a": 1})) == {"a": 1}
 

@@ -191,6 +191,11 @@ def test_absent_fields_of_proto2_are_null_whatever_their_default() -> None:
     assert reason(decode(schema, FIRST)) == "malformed_protobuf"
 
 
+def test_of_several_names_for_a_number_the_first_one_stands() -> None:
+    schema = proto("enum E { option allow_alias = true; A = 0; B = 1; C = 1; } message M { E e = 1; }")
+    assert only(decode(schema, FIRST + b"\x08\x01")) == {"e": "B"}
+
+
 def test_fields_that_the_schema_does_not_know_are_dropped() -> None:
     assert only(decode(proto("message M { int32 a = 1; }"), FIRST + b"\x08\x05\x10\x07")) == {"a": 5}
 
@@ -210,6 +215,7 @@ def test_a_schema_may_be_a_descriptor_in_base64(order_class: Any) -> None:
         (b"\x02", "malformed_protobuf"),
         (b"\x80", "malformed_protobuf"),
         (b"\x01", "malformed_protobuf"),
+        (b"\x80" * 6 + b"\x00", "malformed_protobuf"),
         (b"\xfe\xff\xff\xff\x0f", "malformed_protobuf"),
         (b"\x02\x06", "schema_mismatch"),
         (b"\x02\x01", "schema_mismatch"),
@@ -244,6 +250,7 @@ def test_what_protoc_refuses_is_told_in_its_words(text: str, said: str) -> None:
     (bad,) = decode(RegisteredSchema("PROTOBUF", text), FIRST).bad
     assert bad.reason == "invalid_schema"
     assert said in bad.detail
+    assert "WARNING" not in bad.detail
 
 
 @pytest.mark.parametrize("name", ["../outside.proto", "/tmp/outside.proto"])
