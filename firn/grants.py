@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from snowflake.connector import SnowflakeConnection
 
 from firn.errors import PrivilegeError, TerminalError
-from firn.snowflake import MissingObjectError, query
+from firn.snowflake import query
+from firn.snowflake_faults import MissingObjectError
 
 _PLAIN = re.compile(r"[A-Z_][A-Z0-9_$]*")
 _PART = re.compile(r'"((?:[^"]|"")*)"|([^.]+)')

@@ -1,7 +1,6 @@
-"""The one way into Snowflake: who logs in where, and what its errors mean. Holds no SQL of its own.
+"""The one way into Snowflake: who logs in where, sessions and statements. Holds no SQL of its own.
 
-Errors by number are Snowflake's own (https://docs.snowflake.com/en/user-guide/key-pair-auth-troubleshooting and the
-driver's errorcode module).
+What its errors mean: `firn.snowflake_faults`.
 """
 
 from __future__ import annotations
@@ -20,10 +19,11 @@ from snowflake.connector import errors as driver
 
 from firn import proxy
 from firn.connector.config import ProxyConfig
-from firn.errors import AuthenticationError, ConfigError, FirnError, PrivilegeError, TerminalError, TransientError
+from firn.errors import ConfigError, TransientError
 from firn.keys import private_key_der
 from firn.secrets import SnowflakeSecret
 from firn.settings import Settings
+from firn.snowflake_faults import translated
 from firn.snowflake_proxy import connection_options, proxied_connection
 
 # The driver reports every retry and login on its own; what a user needs to know arrives as an error.
@@ -32,14 +32,6 @@ logging.getLogger("snowflake.connector").setLevel(logging.CRITICAL)
 LOCK_TIMEOUT_SECONDS = 60
 LOGIN_TIMEOUT_SECONDS = 15
 NETWORK_TIMEOUT_SECONDS = 300
-
-
-class LockConflictError(TransientError):
-    """Another transaction holds the lock, or changed the same rows; roll back and start over."""
-
-
-class MissingObjectError(TerminalError):
-    """A table, stage or schema does not exist, or this role may not see it: Snowflake does not tell which."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +136,7 @@ def open_connection(login: SnowflakeLogin, *, query_tag: str = "firn") -> Snowfl
     kind = proxied_connection(login.proxy) if login.proxy else SnowflakeConnection
     options = connection_options(login.proxy) if login.proxy else {}
     key = private_key_der(login.private_key, login.private_key_passphrase)
-    with _blaming_the_proxy(login), translated(login):
+    with _blaming_the_proxy(login), translated(login.address):
         return kind(
             account=login.account,
             user=login.user,
@@ -203,69 +195,13 @@ def close_quietly(connection: SnowflakeConnection) -> None:
 
 def query(connection: SnowflakeConnection, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
     """Run one statement and return its rows as dictionaries by column name. Errors are Firn's own."""
-    with translated(None, sql), connection.cursor(snowflake.connector.DictCursor) as cursor:
+    with translated(sql=sql), connection.cursor(snowflake.connector.DictCursor) as cursor:
         cursor.execute(sql, tuple(params) or None)
         return [dict(row) for row in cursor.fetchall()]
 
 
 def execute(connection: SnowflakeConnection, sql: str, params: Sequence[Any] = ()) -> int:
     """Run one statement and return how many rows it changed."""
-    with translated(None, sql), connection.cursor() as cursor:
+    with translated(sql=sql), connection.cursor() as cursor:
         cursor.execute(sql, tuple(params) or None)
         return int(cursor.rowcount or 0)
-
-
-@contextmanager
-def translated(login: SnowflakeLogin | None, sql: str = "") -> Iterator[None]:
-    """Turn the driver's errors into Firn's two roots."""
-    try:
-        yield
-    except driver.Error as error:
-        raise _translate(error, login, sql) from error
-
-
-# 3901xx and 3902xx are the server's refusals of a login (390144: the JWT is invalid); 2510xx the driver's own.
-_SESSION_GONE = {390111, 390112, 390114}
-_AUTHENTICATION = {*range(390100, 390300), 251005, 251008} - _SESSION_GONE
-_NOT_FOUND = {2003, 2043, 2004}
-_LOCKED, _NO_WAREHOUSE, _CANCELED = 625, 606, {603, 604}
-# What is wrong with a statement; every other error of the driver is about getting an answer at all.
-_ABOUT_THE_STATEMENT = (driver.ProgrammingError, driver.DataError, driver.IntegrityError, driver.NotSupportedError)
-
-
-def _translate(error: driver.Error, login: SnowflakeLogin | None, sql: str) -> FirnError:
-    number, text = error.errno or 0, str(error.msg or error).strip()
-    where = f"Snowflake, {login.address}" if login else f"Snowflake, statement: {' '.join(sql.split())[:200]}"
-    if number in _AUTHENTICATION:
-        return AuthenticationError(
-            f"Snowflake refused the login: {text}",
-            where=where,
-            next_step="Check account, user, role and private_key in the Snowflake secret; DESC USER shows the "
-            "fingerprint of the public key that Snowflake holds.",
-        )
-    if number == 3001:
-        return PrivilegeError(
-            f"Insufficient privileges: {text}",
-            where=where,
-            next_step="SHOW GRANTS TO ROLE <the sink's role> and grant what is missing.",
-        )
-    if number in _NOT_FOUND:
-        return MissingObjectError(text, where=where, next_step="Create the object, or grant the role access to it.")
-    if number == _NO_WAREHOUSE:
-        return ConfigError(
-            text,
-            where=where,
-            next_step="Name a warehouse that exists and that the role may use: firn.snowflake.warehouse, "
-            "FIRN_SNOWFLAKE_WAREHOUSE or `warehouse` in the Snowflake secret.",
-        )
-    if number == _LOCKED:
-        return LockConflictError(text, where=where, next_step="Another transaction was in the way; it is tried again.")
-    passing = number in _SESSION_GONE or number in _CANCELED or not isinstance(error, _ABOUT_THE_STATEMENT)
-    if login is not None or passing:
-        return TransientError(
-            f"Snowflake does not answer: {text}",
-            where=where,
-            next_step="Check the host name (snowflake.url.name, FIRN_SNOWFLAKE_URL, the secret's url) and the network; "
-            "for the local stack see `firn status`.",
-        )
-    return TerminalError(text, where=where, next_step="Correct the statement or the object it names.")

@@ -13,7 +13,7 @@ from snowflake.connector.constants import FIELD_ID_TO_NAME
 from snowflake.connector.cursor import SnowflakeCursor
 from snowflake.connector.util_text import split_statements
 
-from firn.snowflake import translated
+from firn.snowflake_faults import translated
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def run_statements(connection: SnowflakeConnection, text: str) -> Iterator[Resul
     """Run statements one after the other; each result is there before the next statement runs."""
     for statement, _ in split_statements(io.StringIO(text), remove_comments=True):
         if statement and statement.strip().rstrip(";").strip():
-            with translated(None, statement), connection.cursor() as cursor:
+            with translated(sql=statement), connection.cursor() as cursor:
                 cursor.execute(statement)
                 yield _result(cursor)
 

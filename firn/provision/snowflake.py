@@ -8,7 +8,8 @@ from __future__ import annotations
 from snowflake.connector import SnowflakeConnection
 
 from firn.provision.findings import Finding
-from firn.snowflake import MissingObjectError, SnowflakeLogin, connect, query
+from firn.snowflake import SnowflakeLogin, connect, query
+from firn.snowflake_faults import MissingObjectError
 
 
 def check_snowflake(login: SnowflakeLogin) -> list[Finding]:

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 from snowflake.connector import SnowflakeConnection
 
 from firn.errors import ConfigError
-from firn.snowflake import MissingObjectError, execute, query
+from firn.snowflake import execute, query
+from firn.snowflake_faults import MissingObjectError
 from spark_jobs.sink.identifiers import Namespace
 
 _CREATE = """

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from snowflake.connector import SnowflakeConnection
 
 from firn.errors import TerminalError, TransientError
-from firn.snowflake import LockConflictError, execute, query
+from firn.snowflake import execute, query
+from firn.snowflake_faults import LockConflictError
 from spark_jobs.sink.ledger import ClaimAgainError
 
 _CURRENT = "SELECT CURRENT_TRANSACTION() AS ID"

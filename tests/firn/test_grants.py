@@ -9,7 +9,7 @@ import pytest
 from firn import grants
 from firn.errors import TerminalError
 from firn.grants import Held, Privilege, held_privileges
-from firn.snowflake import MissingObjectError
+from firn.snowflake_faults import MissingObjectError
 
 TABLE = ("DB", "S", "T")
 

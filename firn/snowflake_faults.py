@@ -1,0 +1,78 @@
+"""The Snowflake driver's errors as those of `firn.errors`, by their number: what was found, where, and the next step.
+
+Not for logging in or running statements (`firn.snowflake`). Numbers are Snowflake's own
+(https://docs.snowflake.com/en/user-guide/key-pair-auth-troubleshooting and the driver's errorcode module).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from snowflake.connector import errors as driver
+
+from firn.errors import AuthenticationError, ConfigError, FirnError, PrivilegeError, TerminalError, TransientError
+
+
+class LockConflictError(TransientError):
+    """Another transaction holds the lock, or changed the same rows; roll back and start over."""
+
+
+class MissingObjectError(TerminalError):
+    """A table, stage or schema does not exist, or this role may not see it: Snowflake does not tell which."""
+
+
+@contextmanager
+def translated(login: str = "", sql: str = "") -> Iterator[None]:
+    """Turn the driver's errors into Firn's two roots. `login` says where a login goes; empty for a statement."""
+    try:
+        yield
+    except driver.Error as error:
+        raise _translate(error, login, sql) from error
+
+
+# 3901xx and 3902xx are the server's refusals of a login (390144: the JWT is invalid); 2510xx the driver's own.
+_SESSION_GONE = {390111, 390112, 390114}
+_AUTHENTICATION = {*range(390100, 390300), 251005, 251008} - _SESSION_GONE
+_NOT_FOUND = {2003, 2043, 2004}
+_LOCKED, _NO_WAREHOUSE, _CANCELED = 625, 606, {603, 604}
+# What is wrong with a statement; every other error of the driver is about getting an answer at all.
+_ABOUT_THE_STATEMENT = (driver.ProgrammingError, driver.DataError, driver.IntegrityError, driver.NotSupportedError)
+
+
+def _translate(error: driver.Error, login: str, sql: str) -> FirnError:
+    number, text = error.errno or 0, str(error.msg or error).strip()
+    where = f"Snowflake, {login}" if login else f"Snowflake, statement: {' '.join(sql.split())[:200]}"
+    if number in _AUTHENTICATION:
+        return AuthenticationError(
+            f"Snowflake refused the login: {text}",
+            where=where,
+            next_step="Check account, user, role and private_key in the Snowflake secret; DESC USER shows the "
+            "fingerprint of the public key that Snowflake holds.",
+        )
+    if number == 3001:
+        return PrivilegeError(
+            f"Insufficient privileges: {text}",
+            where=where,
+            next_step="SHOW GRANTS TO ROLE <the sink's role> and grant what is missing.",
+        )
+    if number in _NOT_FOUND:
+        return MissingObjectError(text, where=where, next_step="Create the object, or grant the role access to it.")
+    if number == _NO_WAREHOUSE:
+        return ConfigError(
+            text,
+            where=where,
+            next_step="Name a warehouse that exists and that the role may use: firn.snowflake.warehouse, "
+            "FIRN_SNOWFLAKE_WAREHOUSE or `warehouse` in the Snowflake secret.",
+        )
+    if number == _LOCKED:
+        return LockConflictError(text, where=where, next_step="Another transaction was in the way; it is tried again.")
+    passing = number in _SESSION_GONE or number in _CANCELED or not isinstance(error, _ABOUT_THE_STATEMENT)
+    if login or passing:
+        return TransientError(
+            f"Snowflake does not answer: {text}",
+            where=where,
+            next_step="Check the host name (snowflake.url.name, FIRN_SNOWFLAKE_URL, the secret's url) and the network; "
+            "for the local stack see `firn status`.",
+        )
+    return TerminalError(text, where=where, next_step="Correct the statement or the object it names.")
