@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from firn.errors import FirnError
+from firn.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +22,8 @@ State = Literal["ok", "warning", "failed"]
 COLUMNS = ("subject", "state", "found", "next_step")
 TASK_SECONDS = 45.0
 """How long a task may take; the clients' own time-outs are shorter and say more."""
+RETRY_SECONDS = 5.0
+"""How long a secret is asked for again: a person waits for the answer."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,12 @@ class Task:
 
     subject: str
     run: Callable[[], Iterable[LiveCheck]]
+
+
+def impatient(settings: Settings) -> Settings:
+    """The settings for live checks: what does not answer is given up soon."""
+    deadline = min(settings.retry_deadline_seconds, RETRY_SECONDS)
+    return settings.model_copy(update={"retry_deadline_seconds": deadline})
 
 
 def failed(subject: str, error: FirnError) -> LiveCheck:

@@ -87,7 +87,7 @@ def validate(
 
 def _look(file: Path, *, live: bool) -> _Outcome:
     from firn.connector.file import read_connector_file
-    from firn.connector.live_check import failed
+    from firn.connector.live_check import failed, impatient
     from firn.connector.parse import check_sink_config
     from firn.connector.references import Resolver
     from firn.settings import load_settings
@@ -95,8 +95,9 @@ def _look(file: Path, *, live: bool) -> _Outcome:
     raw, where = read_connector_file(file), str(file)
     if not live:
         return _Outcome(check_sink_config(raw, where=where), None)
+    settings = impatient(load_settings())
     try:
-        checked = check_sink_config(raw, where=where, resolver=Resolver(load_settings()))
+        checked = check_sink_config(raw, where=where, resolver=Resolver(settings))
     except TransientError as error:
         return _Outcome(check_sink_config(raw, where=where), [failed("secret references", error)])
     if checked.config is None:
@@ -104,7 +105,7 @@ def _look(file: Path, *, live: bool) -> _Outcome:
 
     from spark_jobs.sink.validate import live_checks
 
-    return _Outcome(checked, live_checks(checked.config, load_settings()))
+    return _Outcome(checked, live_checks(checked.config, settings))
 
 
 def _print(outcome: _Outcome) -> None:

@@ -13,7 +13,7 @@ from firn import kafka
 from firn.connector.config import SinkConfig
 from firn.connector.endpoints import Endpoint, check_endpoint
 from firn.connector.live import broker_endpoints, check_subjects, check_topics, registry_endpoints, snowflake_endpoint
-from firn.connector.live_check import LiveCheck, Task, run_tasks
+from firn.connector.live_check import LiveCheck, Task, impatient, run_tasks
 from firn.kafka_client import KafkaClient, needs_secret
 from firn.registry import RegistryLogin
 from firn.settings import Settings
@@ -21,9 +21,6 @@ from firn.snowflake import SnowflakeLogin
 from spark_jobs.sink.context import kafka_login, registry_login, snowflake_login
 from spark_jobs.sink.requirements import check_snowflake
 from spark_jobs.sink.source import NoTopicError, topics_of
-
-RETRY_SECONDS = 5.0
-"""A person waits for the answer: a secret that cannot be read is not asked for longer."""
 
 _NAMED = "named by the connector"
 
@@ -41,7 +38,7 @@ class _Found:
 
 def live_checks(config: SinkConfig, settings: Settings) -> list[LiveCheck]:
     """Look at everything the sink will use, in about the time of the slowest answer. Never raises for what it finds."""
-    settings = settings.model_copy(update={"retry_deadline_seconds": RETRY_SECONDS})
+    settings = impatient(settings)
     found = _Found(topics=list(config.topics))
     checks = run_tasks(_credential_tasks(config, settings, found))
     checks += run_tasks(_regex_tasks(config, found))

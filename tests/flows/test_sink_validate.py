@@ -54,6 +54,7 @@ def offline(firn_in, tmp_path: Path):
 
     def run(file: Path, *options: str, **env: str):
         nowhere = {"FIRN_AWS_ENDPOINT_URL": f"http://127.0.0.1:{closed_port()}"}
+        nowhere |= {"FIRN_AWS_ACCESS_KEY_ID": "any", "FIRN_AWS_SECRET_ACCESS_KEY": "any"}
         return firn_in(tmp_path / "home", "sink", "validate", file, *options, check=False, env=nowhere | env)
 
     return run
@@ -114,6 +115,18 @@ def test_a_valid_file_needs_no_network_and_shows_what_takes_effect(offline, tmp_
     assert effective["jvm.proxy.host"]["value"].strip("'") == "proxy.example"
     assert "hunter2" not in done.stdout + done.stderr
     assert "snowflake.private.key" in done.stderr  # a reference that only --live looks up
+
+
+def test_secrets_manager_down_is_a_failed_check(offline, tmp_path: Path):
+    file = tmp_path / "sink.properties"
+    file.write_text(VALID)
+    done = offline(file, "--live", "--json", FLUSH="33", FIRN_RETRY_DEADLINE_SECONDS="1")
+    assert done.returncode == 3
+    document = json.loads(done.stdout)
+    assert document["valid"] is True
+    (check,) = document["live"]
+    assert (check["subject"], check["state"]) == ("secret references", "failed")
+    assert "Secrets Manager does not answer" in check["found"]
 
 
 def test_a_file_that_is_none(offline, tmp_path: Path):
