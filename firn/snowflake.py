@@ -6,6 +6,7 @@ What its errors mean: `firn.snowflake_faults`.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -82,13 +83,22 @@ def login_from(settings: Settings, secret: SnowflakeSecret) -> SnowflakeLogin:
     )
 
 
+def account_of(url: str) -> str | None:
+    """The account that an address names, as Snowflake forms its hosts; None for any other host."""
+    found = re.fullmatch(r"(.+?)(\.privatelink)?\.snowflakecomputing\.(com|cn)", parse_url(url, "")[1])
+    return found and found[1]
+
+
 def login_without_secret(
     settings: Settings, url: str, user: str, private_key: SecretStr, passphrase: SecretStr | None
-) -> SnowflakeLogin:
-    """The login of somebody who names all of it; the role is the user's default one. Raises ConfigError for `url`."""
+) -> SnowflakeLogin | None:
+    """The login of somebody who names all of it, with the user's default role; None where `url` names no account."""
     protocol, host, port = parse_url(url, "")
+    account = account_of(url)
+    if account is None:
+        return None
     return SnowflakeLogin(
-        account=host.removesuffix(".snowflakecomputing.com").removesuffix(".privatelink"),
+        account=account,
         user=user,
         role="",
         warehouse=settings.snowflake_warehouse,

@@ -88,7 +88,7 @@ def registry_login(config: SinkConfig, converter: ConverterConfig, settings: Set
 def snowflake_login(config: SinkConfig, settings: Settings) -> SnowflakeLogin:
     """Who writes the rows, and where. Raises the errors of `read_secret`, ConfigError."""
     given = config.snowflake
-    login = _own_login(given, settings) or _login_of_secret(given, settings)
+    login = own_snowflake_login(given, settings) or _login_of_secret(given, settings)
     return replace(
         login,
         role=given.role or login.role,
@@ -99,8 +99,8 @@ def snowflake_login(config: SinkConfig, settings: Settings) -> SnowflakeLogin:
     )
 
 
-def _own_login(given: SnowflakeConfig, settings: Settings) -> SnowflakeLogin | None:
-    """The login of a configuration that names address, user and key itself."""
+def own_snowflake_login(given: SnowflakeConfig, settings: Settings) -> SnowflakeLogin | None:
+    """The login of a configuration that names account, user and key itself; None for one that needs the secret."""
     if not (given.url and given.user and given.private_key):
         return None
     return login_without_secret(settings, given.url, given.user, given.private_key, given.private_key_passphrase)

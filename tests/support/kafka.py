@@ -73,8 +73,9 @@ class Topic:
         partition: int = 0,
         keys: Sequence[str | bytes | None] | None = None,
         headers: list[tuple[str, bytes]] | None = None,
+        timestamp: int = 0,
     ) -> None:
-        """Produce values as they are and wait for every delivery."""
+        """Produce values as they are and wait for every delivery. `timestamp` in Unix milliseconds; 0 is now."""
         failed: list[object] = []
         limits = {"acks": "all", "linger.ms": 5, "message.max.bytes": 30_000_000}
         producer = Producer(self.client.librdkafka() | limits)
@@ -86,6 +87,7 @@ class Topic:
                 key,
                 partition,
                 headers=headers or [],
+                timestamp=timestamp,
                 on_delivery=lambda error, _message: failed.append(error) if error else None,
             )
             producer.poll(0)
