@@ -115,7 +115,7 @@ def login_without_secret(
 def with_url(login: SnowflakeLogin, url: str) -> SnowflakeLogin:
     """The same login at another address (a connector's `snowflake.url.name`)."""
     protocol, host, port = parse_url(url, login.account)
-    return replace(login, protocol=protocol, host=host, port=port)
+    return replace(login, account=account_of(url) or login.account, protocol=protocol, host=host, port=port)
 
 
 def parse_url(url: str | None, account: str) -> tuple[Literal["http", "https"], str, int]:

@@ -56,9 +56,17 @@ def say(message: str) -> None:
 
 
 def print_rows(
-    rows: Iterable[Mapping[str, Any]], *, columns: Sequence[str], title: str = "", as_json: bool = False
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    columns: Sequence[str],
+    title: str = "",
+    as_json: bool = False,
+    widths: Mapping[str, int] | None = None,
 ) -> None:
-    """Print rows (column name -> value) as one table, or as JSON lines; an empty result still shows its columns."""
+    """Print rows (column name -> value) as one table, or as JSON lines; an empty result still shows its columns.
+
+    widths: the most characters a line of a column has; what is longer goes on below.
+    """
     if as_json:
         for row in rows:
             sys.stdout.buffer.write(orjson.dumps(dict(row), default=str, option=orjson.OPT_APPEND_NEWLINE))
@@ -66,7 +74,7 @@ def print_rows(
         return
     table = Table(title=title or None, title_justify="left")
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", max_width=(widths or {}).get(column))
     for row in rows:
         # As Text: values are data, and may hold what Rich takes for markup.
         table.add_row(*(Text(_cell(row.get(column))) for column in columns))

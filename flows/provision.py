@@ -98,9 +98,7 @@ def topic_step(settings: Settings, mode: Mode) -> list[Finding]:
     """Make or compare the topic."""
     client = client_from_settings(settings)
     spec = topic_spec(settings, settings.topic)
-    return with_retries(
-        settings.retry_deadline_seconds, lambda: ensure_topic(admin_client(client), spec, mode)
-    )
+    return with_retries(settings.retry_deadline_seconds, lambda: ensure_topic(admin_client(client), spec, mode))
 
 
 @task(name="subject")

@@ -119,7 +119,9 @@ class Check:
         return PARAMETERS[name].reader.parse(text) if text else None
 
     def default(self, parameter: Parameter) -> str | None:
-        """The default text, which may depend on the method."""
+        """The default text, which may depend on the method and on the class of the connector."""
+        if parameter.v4_default is not None and self.streaming_class:
+            return parameter.v4_default
         if parameter.streaming_default is not None and self.method is Method.SNOWPIPE_STREAMING:
             return parameter.streaming_default
         return parameter.default
@@ -130,9 +132,13 @@ class Check:
         named = self.given.get("snowflake.ingestion.method")
         if named and named.value:
             return Method(named.value)
+        return Method.SNOWPIPE_STREAMING if self.streaming_class else Method.SNOWPIPE
+
+    @property
+    def streaming_class(self) -> bool:
+        """Whether the file is one of the v4 connector, which only streams."""
         connector = self.given.get("connector.class")
-        streaming = connector is not None and connector.value == STREAMING_CLASS
-        return Method.SNOWPIPE_STREAMING if streaming else Method.SNOWPIPE
+        return connector is not None and connector.value == STREAMING_CLASS
 
     def fault(self, name: str, problem: str, allowed: tuple[str, ...] = (), nearest: str | None = None) -> None:
         """Note a fault of a parameter; its value is shown where it may be."""

@@ -15,6 +15,7 @@ from firn.connector.rules import kafka_properties
 # Groups whose defaults say nothing about this sink.
 _QUIET = {VALUE_OPTIONS[0].group, KEY_OPTIONS[0].group, CLOUD[0].group}
 _PENDING = {"errors.tolerance", "snowflake.enable.schematization", "auto.evolve"}
+FAULT = "fault"
 
 
 def effective_values(check: Check, value: ConverterConfig, key: ConverterConfig) -> tuple[Effective, ...]:
@@ -63,7 +64,9 @@ def _line(check: Check, parameter: Parameter, unused: set[str]) -> Effective | N
         elsewhere = Effective(name, "", "settings and secrets", parameter.effect, parameter.elsewhere)
         return None if name in unused else elsewhere
     default = check.default(parameter)
-    return Effective(name, default, "default", parameter.effect) if default and _telling(check, parameter) else None
+    if not default or not _telling(check, parameter):
+        return None
+    return Effective(name, default, "default", _effect(check, parameter))
 
 
 def _telling(check: Check, parameter: Parameter) -> bool:
@@ -79,9 +82,18 @@ def _telling(check: Check, parameter: Parameter) -> bool:
 def _given(check: Check, name: str) -> Effective:
     given = check.given[name]
     source: Source = "reference" if given.referenced else "given"
+    effect = _effect(check, given.parameter)
     if name in check.overridden:
-        return Effective(name, check.overridden[name][1], source, given.parameter.effect, f"raised from {given.shown}")
-    note = "" if given.parameter.effect is Effect.HONOURED else given.parameter.reason
-    return Effective(
-        name, given.shown, source, given.parameter.effect, "not resolved here" if name in check.unchecked else note
-    )
+        return Effective(name, check.overridden[name][1], source, effect, f"raised from {given.shown}")
+    note = "" if effect in (Effect.HONOURED, FAULT) else given.parameter.reason
+    return Effective(name, given.shown, source, effect, "not resolved here" if name in check.unchecked else note)
+
+
+def _effect(check: Check, parameter: Parameter) -> str:
+    """What becomes of a parameter with the value it has: what is still to come may well be switched off."""
+    if any(fault.name == parameter.name for fault in check.faults):
+        return FAULT
+    if parameter.effect is Effect.PENDING and parameter not in STREAMING:
+        pending = any(sentence.startswith(parameter.name) for sentence in check.pending)
+        return Effect.PENDING if pending else Effect.HONOURED
+    return parameter.effect

@@ -45,7 +45,8 @@ class Reader:
 class Parameter:
     """One known parameter.
 
-    `default` is the text that stands for an absent value; `streaming_default` replaces it with SNOWPIPE_STREAMING.
+    `default` is the text that stands for an absent value; `streaming_default` replaces it with SNOWPIPE_STREAMING,
+    `v4_default` with the class of the v4 connector.
     `elsewhere` tells where an absent value comes from. `empty` is True where an empty text means absent, as in the
     official connector. `reason` explains every effect but plain honouring.
     """
@@ -55,6 +56,7 @@ class Parameter:
     doc: str
     default: str | None = None
     streaming_default: str | None = None
+    v4_default: str | None = None
     elsewhere: str = ""
     effect: Effect = Effect.HONOURED
     reason: str = ""
@@ -68,4 +70,6 @@ class Parameter:
         """The default as documentation shows it."""
         if self.streaming_default is not None:
             return f"{self.default} (SNOWPIPE), {self.streaming_default} (SNOWPIPE_STREAMING)"
+        if self.v4_default is not None:
+            return f"{self.default}, {self.v4_default} (v4's connector.class)"
         return self.default or ""

@@ -19,7 +19,7 @@ from firn.secrets import read_secret_key
 from firn.settings import Settings
 
 PROVIDERS = ("secretsmanager", "env", "file")
-_REFERENCE = re.compile(r"\$\{([A-Za-z]+):([^{}]*)\}")
+_REFERENCE = re.compile(r"\$\{([A-Za-z][\w-]*):([^{}]*)\}")
 HIDDEN = "(hidden)"
 
 

@@ -12,7 +12,6 @@ from firn.connector.checked import Check
 from firn.connector.config import KafkaProperty, Method
 from firn.connector.parameter import Effect
 from firn.connector.parameters import PARAMETERS
-from firn.connector.parameters.connect import STREAMING_CLASS
 from firn.connector.parameters.loading import STREAMING
 from firn.connector.reading import kafka_property
 from firn.errors import ConfigError
@@ -65,8 +64,7 @@ def _topics(check: Check) -> None:
 
 
 def _method(check: Check) -> None:
-    connector = check.given.get("connector.class")
-    if connector and connector.value == STREAMING_CLASS and check.method is Method.SNOWPIPE:
+    if check.streaming_class and check.method is Method.SNOWPIPE:
         check.fault("snowflake.ingestion.method", "contradicts connector.class, which streams", ("SNOWPIPE_STREAMING",))
     if check.method is Method.SNOWPIPE_STREAMING:
         check.pending.append("Method SNOWPIPE_STREAMING is still to come; use SNOWPIPE.")
@@ -107,6 +105,9 @@ def _proxy(check: Check) -> None:
     if host != port:
         check.fault("jvm.proxy.host", "must be given together with jvm.proxy.port")
         check.fault("jvm.proxy.port", "must be given together with jvm.proxy.host")
+    if check.has("jvm.proxy.username") != check.has("jvm.proxy.password"):
+        given, other = ("username", "password") if check.has("jvm.proxy.username") else ("password", "username")
+        check.fault(f"jvm.proxy.{given}", f"must be given together with jvm.proxy.{other}")
     if not host:
         for name in ("jvm.proxy.username", "jvm.proxy.password", "jvm.nonProxy.hosts"):
             if check.has(name):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _FAULTS = ("name", "value", "problem", "allowed", "nearest")
 _WARNINGS = ("name", "reason")
+_WIDTHS = dict.fromkeys(("value", "problem", "allowed", "reason", "note", "found", "next_step"), 60)
 _EFFECTIVE = ("name", "value", "source", "effect", "note")
 
 
@@ -112,16 +113,16 @@ def _print(outcome: _Outcome) -> None:
     checked = outcome.checked
     if checked.faults:
         rows = [row | {"allowed": ", ".join(row["allowed"])} for row in outcome.faults()]
-        print_rows(rows, columns=_FAULTS, title="Faults")
+        print_rows(rows, columns=_FAULTS, title="Faults", widths=_WIDTHS)
     if checked.warnings:
-        print_rows(outcome.warnings(), columns=_WARNINGS, title="Warnings")
+        print_rows(outcome.warnings(), columns=_WARNINGS, title="Warnings", widths=_WIDTHS)
     if checked.pending:
         print_rows([{"what": each} for each in checked.pending], columns=("what",), title="Valid, cannot be run yet")
-    print_rows(outcome.effective(), columns=_EFFECTIVE, title="Effective values")
+    print_rows(outcome.effective(), columns=_EFFECTIVE, title="Effective values", widths=_WIDTHS)
     if outcome.live is not None:
         from firn.connector.live_check import COLUMNS
 
-        print_rows([check.row() for check in outcome.live], columns=COLUMNS, title="Live checks")
+        print_rows([check.row() for check in outcome.live], columns=COLUMNS, title="Live checks", widths=_WIDTHS)
 
 
 def _judge(outcome: _Outcome, file: Path) -> None:

@@ -28,15 +28,21 @@ CONNECT = group(
         "others change nothing.",
         CLASSES[0],
     ),
-    honoured("topics", r.TOPICS, "Topics, separated by commas. Exactly one of `topics` and `topics.regex`."),
+    honoured(
+        "topics", r.TOPICS, "Topics, separated by commas. Exactly one of `topics` and `topics.regex`.", empty=True
+    ),
     honoured(
         "topics.regex",
         r.REGEX,
         "Topics by regular expression over the whole name, in Python's dialect. Topics that match later are picked up "
         "from their beginning (`firn.topics.refresh.seconds`).",
+        empty=True,
     ),
     honoured(
-        "tasks.max", r.whole(1), "Partitions that are worked on at a time, at most; absent: all of Spark's cores."
+        "tasks.max",
+        r.whole(1),
+        "Partitions that are worked on at a time, at most; absent: all of Spark's cores.",
+        empty=True,
     ),
     no_effect(
         "tasks.max.enforce",

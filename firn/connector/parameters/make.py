@@ -24,10 +24,19 @@ def refused(name: str, reader: Reader, doc: str, reason: str, *, secret: bool = 
     return Parameter(name, reader, doc, effect=Effect.REFUSED, reason=reason, secret=secret, empty=True)
 
 
-def pending(name: str, reader: Reader, doc: str, default: str | None = None, reason: str = "") -> Parameter:
+def pending(
+    name: str,
+    reader: Reader,
+    doc: str,
+    default: str | None = None,
+    reason: str = "Governs SNOWPIPE_STREAMING, which is still to come.",
+    *,
+    v4_default: str | None = None,
+) -> Parameter:
     """A parameter that is checked in full and governs what cannot be run yet."""
-    reason = reason or "Governs SNOWPIPE_STREAMING, which is still to come."
-    return Parameter(name, reader, doc, default, effect=Effect.PENDING, reason=reason, empty=True)
+    return Parameter(
+        name, reader, doc, default, v4_default=v4_default, effect=Effect.PENDING, reason=reason, empty=True
+    )
 
 
 def group(title: str, *parameters: Parameter) -> tuple[Parameter, ...]:

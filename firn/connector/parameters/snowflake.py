@@ -22,6 +22,7 @@ LOGIN = group(
         r.TEXT,
         "Role of the session. Required with SNOWPIPE_STREAMING where the file names the user.",
         elsewhere=_SECRET,
+        empty=True,
     ),
     honoured(
         "snowflake.private.key",
@@ -99,6 +100,7 @@ TABLES = group(
         "A column for each field of a record instead of RECORD_CONTENT, whatever the method.",
         "false",
         "Typed columns are still to come.",
+        v4_default="true",
     ),
     pending(
         "auto.evolve",

@@ -25,7 +25,7 @@ EXAMPLES: dict[str, tuple[set[str], tuple[str, ...]]] = {
         (STREAMING, TOLERANCE, "errors.deadletterqueue.topic.name"),
     ),
     "snowpipe-streaming-schematized.properties": (set(), (STREAMING, "snowflake.enable.schematization")),
-    "high-performance-v4.properties": (set(), (STREAMING, TOLERANCE)),
+    "high-performance-v4.properties": (set(), (STREAMING, "snowflake.enable.schematization", TOLERANCE)),
 }
 # Every parameter that the four documents name, also those whose names the text of the classic one has lost.
 NAMED = {

@@ -225,3 +225,23 @@ def test_effective_values_tell_where_they_come_from() -> None:
     assert lines["kafka.api.secret"] == ("(hidden)", "given")
     assert lines["input.data.format"] == ("AVRO", "default")
     assert lines["input.key.format"] == ("STRING", "default")
+
+
+def test_the_effect_of_a_value_tells_what_becomes_of_it() -> None:
+    raw = MINIMAL | {"buffer.size.bytes": "0", "errors.tolerance": "none", "auto.evolve": "true", "jmx": "true"}
+    effects = {line.name: line.effect for line in check_sink_config(raw, where="x").effective}
+    assert effects["buffer.size.bytes"] == "fault"
+    assert effects["errors.tolerance"] == effects["snowflake.enable.schematization"] == "honoured"
+    assert effects["auto.evolve"] == "pending"
+    assert effects["jmx"] == "no effect"
+
+
+def test_a_file_of_the_v4_connector_means_typed_columns_unless_it_says_otherwise() -> None:
+    v4 = MINIMAL | {"connector.class": "com.snowflake.kafka.connector.SnowflakeStreamingSinkConnector"}
+    assert parse_sink_config(v4, where="x").schematization
+    assert not parse_sink_config(v4 | {"snowflake.enable.schematization": "false"}, where="x").schematization
+
+
+def test_an_empty_text_counts_as_absent_where_exported_files_carry_it() -> None:
+    empty = {"topics.regex": "", "tasks.max": "", "snowflake.role.name": ""}
+    assert parse_sink_config(MINIMAL | empty, where="x") == parse_sink_config(MINIMAL, where="x")

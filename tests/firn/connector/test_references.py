@@ -117,6 +117,7 @@ def test_a_secret_parameter_is_shown_nowhere() -> None:
         "snowflake.private.key": private_key(),
         "jvm.proxy.host": "p",
         "jvm.proxy.port": "1",
+        "jvm.proxy.username": "u",
         "jvm.proxy.password": SECRET,
         "value.converter.schema.registry.url": f"http://u:{SECRET}@r",
         "kafka.sasl.jaas.config": f'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" '
