@@ -31,6 +31,7 @@ from firn.settings import load_settings
 from firn.snowflake import connect, execute, query
 from spark_jobs.sink.context import SinkContext, resolve
 from spark_jobs.sink.ledger import Ledger
+from spark_jobs.sink.limits import BatchLimit
 from spark_jobs.sink.run import SinkRun
 from spark_jobs.sink.session import spark_session
 from spark_jobs.sink.source import open_stream, partitions_of
@@ -64,7 +65,7 @@ class Bench:
         """Read every record with Spark's Kafka source and do nothing with it."""
         ledger = Ledger("drain", 1, {where: p.earliest for where, p in self._partitions.items()})
         config = self._context.config
-        frame = open_stream(self._spark, config, self._context.kafka, ledger, limit=config.batch_records, once=True)
+        frame = open_stream(self._spark, self._context.kafka, ledger, BatchLimit(config, waits=False), None)
         checkpoint = self._context.settings.home / "checkpoints" / f"drain-{uuid.uuid4().hex}"
         writer = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
         writer.trigger(availableNow=True).start().awaitTermination()

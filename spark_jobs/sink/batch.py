@@ -27,6 +27,7 @@ from spark_jobs.sink.ledger import Ledger, Move, TopicPartition
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.reports import Failed, Report, Staged, Stopped, load
 from spark_jobs.sink.ship import ShipPlan, ship
+from spark_jobs.sink.spark_faults import cause
 from spark_jobs.sink.stage import Stage
 from spark_jobs.sink.tables import ensure_table
 from spark_jobs.sink.transaction import transaction
@@ -62,11 +63,13 @@ class BatchRunner:
         connection: SnowflakeConnection,
         ledger: Ledger,
         table: LedgerTable,
+        *,
         planned_ends: PlannedEnds,
+        confirm: Callable[[Iterable[str]], None],
         on_commit: Callable[[Committed], None],
     ) -> None:
         self._context, self._connection, self._ledger, self._table = context, connection, ledger, table
-        self._planned_ends, self._on_commit = planned_ends, on_commit
+        self._planned_ends, self._confirm, self._on_commit = planned_ends, confirm, on_commit
         self._stage = Stage(context.namespace, context.config.name, ledger.epoch)
         self._ready: set[str] = set()
         self.failure: FirnError | None = None
@@ -82,7 +85,7 @@ class BatchRunner:
                 self.failure = error
                 raise
             except (PySparkException, Py4JError) as error:
-                self.failure = TransientError(f"Spark could not run batch {batch_id}: {_first_line(error)}")
+                self.failure = TransientError(f"Spark could not run batch {batch_id}: {cause(error)}")
                 raise
             except Exception as error:
                 self.failure = unexpected(error)
@@ -125,6 +128,7 @@ class BatchRunner:
 
     def _commit(self, name: str, moves: tuple[Move, ...], staged: Sequence[Staged]) -> None:
         """Rows and ledger in one transaction; the ledger last, so that its lock is held for a moment only."""
+        self._confirm(sorted({move.where.topic for move in moves}))
         # Outside the transaction: DDL would commit it.
         self._ensure_tables(table_for(move.where.topic, self._context.config.table_map) for move in moves)
         with transaction(self._connection):
@@ -169,7 +173,3 @@ def _bad_record(sink: str, stops: Sequence[Stopped]) -> BadRecordError:
         where=f"sink {sink}; everything before them is committed",
         next_step="Correct the producer or the registry and start the sink again: it goes on at these records.",
     )
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -24,8 +24,9 @@ from firn.errors import FirnError, TransientError, unexpected
 from firn.logs import configure_logging
 from firn.settings import load_settings
 from spark_jobs.sink.context import check_runnable, resolve
-from spark_jobs.sink.run import STOP_SECONDS, SinkRun
+from spark_jobs.sink.run import SinkRun
 from spark_jobs.sink.session import spark_session
+from spark_jobs.sink.streaming import STOP_SECONDS
 
 EXIT_SECONDS = 2 * STOP_SECONDS
 log = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
-"""How many records one batch may hold: `firn.batch.records`, or fewer where records are large.
+"""How many records a batch may hold, and how many are worth one: the limits in records of what is bounded in bytes.
 
 Spark counts records when it plans a batch, not bytes. So sizes are observed, before the first batch by a look at some
-records and then by what each batch shipped, and where the limit has to change the run claims again with the new one.
+records and then by what each batch shipped, and where the numbers have to change the run claims again with new ones.
 Memory does not depend on this: Arrow batches and files are bounded by bytes. A batch bounds what one transaction loads.
 """
 
@@ -14,24 +14,33 @@ from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaOffset
 
 from firn.connector.config import SinkConfig
+from firn.kafka import with_callbacks
 from firn.kafka_client import KafkaClient
+from firn.kafka_faults import ConnectionFaults
 from spark_jobs.sink.ledger import TopicPartition
 
 SAMPLE_RECORDS = 100
 SAMPLE_SECONDS = 3.0
+# The numbers follow the observed size when they are off by this factor: each change costs a new claim.
+TOLERANCE = 2.0
+# Larger records count at once, smaller ones bit by bit: topics with bursts would make the limit swing.
+LEARNING = 0.1
 # No group is joined and nothing committed; librdkafka wants a name all the same.
 _SAMPLING = {"group.id": "firn-sample", "enable.auto.commit": "false", "max.partition.fetch.bytes": "65536"}
-# The limit follows the observed size when it is off by this factor: each change costs a new claim.
-TOLERANCE = 2.0
 
 
 class BatchLimit:
-    """The limit of the next batches, in records. Owned by the driver's run; lives longer than an epoch."""
+    """The numbers that batches are planned with. Belongs to the driver's run and outlives an epoch.
 
-    def __init__(self, config: SinkConfig) -> None:
-        self._most, self._bytes = config.batch_records, config.batch_bytes
+    records: a batch has so many at most (firn.batch.records, firn.batch.bytes).
+    waiting: a batch begins when so many wait (buffer.count.records, buffer.size.bytes); 1 for a run that never waits.
+    Batches observe on their thread, the run settles on its own while no batch runs.
+    """
+
+    def __init__(self, config: SinkConfig, *, waits: bool) -> None:
+        self._config, self._waits = config, waits
         self._average: float | None = None
-        self.records = config.batch_records
+        self.records, self.waiting = self._wanted()
 
     @property
     def unknown(self) -> bool:
@@ -40,23 +49,29 @@ class BatchLimit:
 
     def observe(self, records: int, size: int) -> None:
         """Take over that `records` records had `size` bytes in all."""
-        if records:
-            newest = size / records
-            self._average = newest if self._average is None else (self._average + newest) / 2
+        if not records:
+            return
+        newest = size / records
+        if self._average is None or newest > self._average:
+            self._average = newest
+        else:
+            self._average += LEARNING * (newest - self._average)
 
     def settle(self) -> None:
-        """Make the observed size the limit of what is planned from now on."""
-        self.records = self._wanted()
+        """Plan with what the observed size asks for."""
+        self.records, self.waiting = self._wanted()
 
     def outgrown(self) -> bool:
-        """Whether the limit in force is off by more than TOLERANCE."""
-        ratio = self.records / self._wanted()
-        return ratio > TOLERANCE or ratio < 1 / TOLERANCE
+        """Whether a number in force is off by more than TOLERANCE."""
+        pairs = zip((self.records, self.waiting), self._wanted(), strict=True)
+        return any(not 1 / TOLERANCE <= planned / wanted <= TOLERANCE for planned, wanted in pairs)
 
-    def _wanted(self) -> int:
-        if not self._average:
-            return self._most
-        return max(1, min(self._most, int(self._bytes / self._average)))
+    def _wanted(self) -> tuple[int, int]:
+        most, waiting = self._config.batch_records, self._config.buffer.records if self._waits else 1
+        if self._average:
+            most = min(most, int(self._config.batch_bytes / self._average))
+            waiting = min(waiting, int(self._config.buffer.bytes / self._average))
+        return max(1, most), max(1, min(waiting, most))
 
 
 def sample(client: KafkaClient, positions: Mapping[TopicPartition, int]) -> tuple[int, int]:
@@ -64,11 +79,14 @@ def sample(client: KafkaClient, positions: Mapping[TopicPartition, int]) -> tupl
 
     A guess only: whatever is wrong with the brokers shows where it matters, in the batch.
     """
-    consumer = Consumer(client.librdkafka() | _SAMPLING)
+    try:
+        consumer = Consumer(with_callbacks(client.librdkafka() | _SAMPLING, ConnectionFaults(client.brokers)))
+    except KafkaException:
+        return 0, 0
+    sizes: list[int] = []
     try:
         consumer.assign([KafkaOffset(where.topic, where.partition, at) for where, at in positions.items()])
         deadline = time.monotonic() + SAMPLE_SECONDS
-        sizes: list[int] = []
         while not sizes and (left := deadline - time.monotonic()) > 0:
             messages = consumer.consume(SAMPLE_RECORDS, timeout=min(left, 0.5))
             sizes = [_size(message) for message in messages if not message.error()]

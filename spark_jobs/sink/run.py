@@ -10,9 +10,8 @@ import logging
 import threading
 import time
 import uuid
-from contextlib import suppress
+from collections.abc import Iterable
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from snowflake.connector import SnowflakeConnection
@@ -29,10 +28,10 @@ from spark_jobs.sink.ledger import ClaimAgainError, KafkaPartition, Ledger, Topi
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.limits import SAMPLE_RECORDS, BatchLimit, sample
 from spark_jobs.sink.progress import RunReport
-from spark_jobs.sink.source import NoTopicError, has_new_partitions, open_stream, partitions_of, topics_of
+from spark_jobs.sink.source import NoTopicError, changed_partitions, open_stream, partitions_of
 from spark_jobs.sink.stage import Stage
+from spark_jobs.sink.streaming import RunningQuery
 
-STOP_SECONDS = 40.0
 log = logging.getLogger(__name__)
 
 
@@ -51,8 +50,9 @@ class SinkRun:
         self._context, self._spark, self._once, self._stop = context, spark, once, stop
         self._table = LedgerTable(context.namespace, context.config.name, uuid.uuid4().hex)
         self._admin = kafka.admin_client(context.kafka)
-        self._limit = BatchLimit(context.config)
+        self._limit = BatchLimit(context.config, waits=not once)
         self._seen: dict[TopicPartition, KafkaPartition] = {}
+        self._next_look = 0.0
         self.report = RunReport(context.config.name)
 
     def run(self) -> RunReport:
@@ -64,8 +64,6 @@ class SinkRun:
                 break
             except _ProgressedError:
                 continue
-            except NoTopicError as error:
-                self._wait_for_topics(error)
             except StopRequestedError:
                 break
         self.report.seconds = time.monotonic() - begun
@@ -86,16 +84,6 @@ class SinkRun:
             log.warning("%s The sink claims again and goes on.", error.what)
             raise _ProgressedError from error
 
-    def _wait_for_topics(self, error: NoTopicError) -> None:
-        """As Kafka Connect does: an expression that matches nothing yet is no fault, unless this is to end at once."""
-        if self._once:
-            raise error
-        log.warning("%s The sink waits for one.", error.what)
-        while not self._stop.wait(self._context.config.topic_refresh_seconds):
-            with suppress(NoTopicError):
-                topics_of(self._admin, self._context.config)
-                return
-
     def _epoch(self) -> None:
         """Claim and stream until the query ends."""
         context = self._context
@@ -108,28 +96,69 @@ class SinkRun:
             stage.ensure(connection)
             stage.remove_older(connection)
             try:
-                self._await(ledger, *self._start(connection, ledger))
+                self._stream(connection, ledger)
             except StopRequestedError:
                 self._measure(connection)
                 raise
             self._measure(connection)
 
+    def _stream(self, connection: SnowflakeConnection, ledger: Ledger) -> None:
+        if not ledger.committed:
+            self._wait_for_topics()
+        else:
+            RunningQuery(*self._start(connection, ledger), self._stop).wait(self._reason_to_end)
+
+    def _wait_for_topics(self) -> None:
+        """As Kafka Connect does: an expression that matches nothing yet is no fault.
+
+        The sink has claimed, so that what appears now is no first start: it is read from its beginning.
+        """
+        log.warning("No topic matches %r. The sink waits for one.", self._context.config.topics_regex)
+        while not self._stop.wait(self._context.config.topic_refresh_seconds):
+            if changed_partitions(self._admin, self._context.config, {}):
+                raise _PlanAgainError("A topic matches: the sink claims it.")
+        raise StopRequestedError("The sink was asked to stop.")
+
     def _start(self, connection: SnowflakeConnection, ledger: Ledger) -> tuple[StreamingQuery, BatchRunner]:
         context, spark = self._context, self._spark
         checkpoint = new_checkpoint(spark, context.checkpoints, ledger.epoch)
         runner = BatchRunner(
-            context, connection, ledger, self._table, lambda b: planned_ends(spark, checkpoint, b), self._committed
+            context,
+            connection,
+            ledger,
+            self._table,
+            planned_ends=lambda batch: planned_ends(spark, checkpoint, batch),
+            confirm=self._confirm,
+            on_commit=self._committed,
         )
         self._plan_limit(ledger)
-        frame = open_stream(spark, context.config, context.kafka, ledger, limit=self._limit.records, once=self._once)
+        self._next_look = time.monotonic() + context.config.topic_refresh_seconds
+        frame = open_stream(spark, context.kafka, ledger, self._limit, None if self._once else context.config.buffer)
         writer = frame.writeStream.foreachBatch(runner).option("checkpointLocation", checkpoint)
         interval = f"{int(context.config.trigger_seconds * 1000)} milliseconds"
         trigger = writer.trigger(availableNow=True) if self._once else writer.trigger(processingTime=interval)
         return trigger.queryName(f"{context.config.name}-{ledger.epoch}").start(), runner
 
     def _observe(self) -> dict[TopicPartition, KafkaPartition]:
-        self._seen = partitions_of(self._admin, self._context.config)
+        """The partitions as they are now; none where an expression matches nothing yet and the sink may wait."""
+        try:
+            self._seen = partitions_of(self._admin, self._context.config)
+        except NoTopicError:
+            if self._once:
+                raise
+            self._seen = {}
         return self._seen
+
+    def _confirm(self, topics: Iterable[str]) -> None:
+        """Raise ClaimAgainError unless these topics are still the ones that were claimed, and not others of their name.
+
+        Asked after a batch was read and before it is committed: what was read may be of the new topic.
+        """
+        claimed = {where.topic: partition.topic_id for where, partition in self._seen.items()}
+        found = kafka.find_topics(self._admin, topics)
+        gone = sorted(t for t in topics if t not in found or found[t].topic_id != claimed[t])
+        if gone:
+            raise ClaimAgainError(f"Topics were deleted, or made again, while they were read: {', '.join(gone)}.")
 
     def _plan_limit(self, ledger: Ledger) -> None:
         """Set how many records a batch may hold; a backlog that nobody has seen yet is looked at first."""
@@ -139,47 +168,25 @@ class SinkRun:
             self._limit.observe(*sample(self._context.kafka, behind))
         self._limit.settle()
 
-    def _await(self, ledger: Ledger, query: StreamingQuery, runner: BatchRunner) -> None:
-        """Wait for the query's end. Raises the runner's own error rather than Spark's text about it."""
-        look = time.monotonic() + self._context.config.topic_refresh_seconds
-        try:
-            while not query.awaitTermination(1):
-                if self._stop.is_set():
-                    self._end(query, runner, StopRequestedError("The sink was asked to stop."))
-                if self._limit.outgrown():
-                    self._end(query, runner, _PlanAgainError("Records changed their size: batches get another limit."))
-                if not self._once and time.monotonic() > look:
-                    look = time.monotonic() + self._context.config.topic_refresh_seconds
-                    self._look_for_partitions(ledger, query, runner)
-        except PySparkException as error:
-            if runner.failure:
-                raise runner.failure from None
-            raise TransientError(
-                f"Spark's query failed: {_cause(error)}",
-                where=f"sink {self._context.config.name}",
-                next_step="See Spark's log in FIRN_HOME/logs.",
-            ) from error
+    def _reason_to_end(self) -> TransientError | None:
+        """Why the running query should end now, if it should. Asked every second."""
+        if self._stop.is_set():
+            return StopRequestedError("The sink was asked to stop.")
+        if self._limit.outgrown():
+            return _PlanAgainError("Records changed their size: batches get another limit.")
+        if not self._once and time.monotonic() > self._next_look:
+            self._next_look = time.monotonic() + self._context.config.topic_refresh_seconds
+            if self._partitions_changed():
+                return _PlanAgainError("There are new partitions: the sink claims them.")
+        return None
 
-    def _look_for_partitions(self, ledger: Ledger, query: StreamingQuery, runner: BatchRunner) -> None:
-        """Topics that match the expression now, and partitions that topics got, are claimed and read from earliest."""
+    def _partitions_changed(self) -> bool:
+        """Whether topics match now that did not, or topics got partitions, or are not the ones that were claimed."""
         try:
-            grown = has_new_partitions(self._admin, self._context.config, ledger)
+            return changed_partitions(self._admin, self._context.config, self._seen)
         except FirnError as error:
             log.warning("New partitions could not be looked for: %s", error.what)
-            return
-        if grown:
-            self._end(query, runner, _PlanAgainError("There are new partitions: the sink claims them."))
-
-    def _end(self, query: StreamingQuery, runner: BatchRunner, why: TransientError) -> None:
-        """Let the running batch end within the deadline, refuse the next one, stop the query and raise `why`."""
-        runner.stopping.set()
-        # Not held while the query stops: a batch that is just beginning waits for it, and the stop for that batch.
-        if runner.idle.acquire(timeout=STOP_SECONDS):
-            runner.idle.release()
-        query.stop()
-        if runner.failure and not isinstance(runner.failure, TransientError):
-            raise runner.failure
-        raise why
+            return False
 
     def _committed(self, batch: Committed) -> None:
         if not batch.moves:
@@ -191,14 +198,7 @@ class SinkRun:
         log.info(text, batch.batch, batch.rows, batch.files, len(batch.moves), *phases)
 
     def _measure(self, connection: SnowflakeConnection) -> None:
-        partitions = partitions_of(self._admin, self._context.config)
+        partitions = self._observe()
         positions = self._table.positions(connection)
         self.report.tables = {w.topic: table_for(w.topic, self._context.config.table_map) for w in partitions}
         self.report.measure({where: p.next_offset for where, p in positions.items()}, partitions)
-
-
-def _cause(error: Exception) -> str:
-    """The line of Spark's message that tells what happened."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    causes = [line for line in lines if "Caused by:" in line]
-    return (causes or lines or [type(error).__name__])[-1 if causes else 0][:500]

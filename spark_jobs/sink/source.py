@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
 from firn import kafka
-from firn.connector.config import SinkConfig
+from firn.connector.config import BufferConfig, SinkConfig
 from firn.errors import ConfigError
 from firn.kafka_client import KafkaClient
 from spark_jobs.sink.ledger import KafkaPartition, Ledger, TopicPartition
+from spark_jobs.sink.limits import BatchLimit
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
 
@@ -49,20 +51,29 @@ def partitions_of(admin: kafka.KafkaAdmin, config: SinkConfig) -> dict[TopicPart
     return {w: KafkaPartition(topics[w.topic].topic_id, earliest[w], latest[w]) for w in found}
 
 
-def has_new_partitions(admin: kafka.KafkaAdmin, config: SinkConfig, ledger: Ledger) -> bool:
-    """Whether there is a topic or a partition that this epoch has not claimed."""
-    known = ledger.committed
-    return any(
-        TopicPartition(topic.name, number) not in known
-        for topic in topics_of(admin, config).values()
-        for number in range(topic.partitions)
-    )
+def changed_partitions(
+    admin: kafka.KafkaAdmin, config: SinkConfig, claimed: Mapping[TopicPartition, KafkaPartition]
+) -> bool:
+    """Whether there is a topic or partition that was not claimed, or a claimed topic was made again.
+
+    Where no topic is left there is nothing to claim, so nothing has changed.
+    """
+    try:
+        topics = topics_of(admin, config).values()
+    except NoTopicError:
+        return False
+    now = {TopicPartition(topic.name, number): topic.topic_id for topic in topics for number in range(topic.partitions)}
+    return any(where not in claimed or claimed[where].topic_id != topic_id for where, topic_id in now.items())
 
 
 def open_stream(
-    spark: SparkSession, config: SinkConfig, client: KafkaClient, ledger: Ledger, *, limit: int, once: bool
+    spark: SparkSession, client: KafkaClient, ledger: Ledger, limit: BatchLimit, buffer: BufferConfig | None
 ) -> DataFrame:
-    """A streaming frame that begins exactly at the ledger's positions; a batch has `limit` records at most."""
+    """A streaming frame that begins exactly at the ledger's positions.
+
+    A batch has `limit.records` records at most. With a buffer it waits for `limit.waiting` records, or the buffer's
+    seconds; without one nothing waits (AvailableNow would leave a tail unread).
+    """
     starting: dict[str, dict[str, int]] = {}
     for where, offset in ledger.committed.items():
         starting.setdefault(where.topic, {})[str(where.partition)] = offset
@@ -73,10 +84,8 @@ def open_stream(
         "startingOffsets": json.dumps(starting),
         "failOnDataLoss": "true",
         "includeHeaders": "true",
-        "maxOffsetsPerTrigger": str(limit),
+        "maxOffsetsPerTrigger": str(limit.records),
     }
-    if not once:
-        # With AvailableNow these two would leave a tail unread.
-        waiting, longest = min(config.buffer.records, limit), config.buffer.seconds
-        options |= {"minOffsetsPerTrigger": str(waiting), "maxTriggerDelay": f"{longest}s"}
+    if buffer:
+        options |= {"minOffsetsPerTrigger": str(limit.waiting), "maxTriggerDelay": f"{buffer.seconds}s"}
     return spark.readStream.format("kafka").options(**options).load().select(*COLUMNS)

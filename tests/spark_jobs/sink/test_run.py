@@ -16,6 +16,7 @@ from firn.errors import BadRecordError, ConfigError, FencedError, TransientError
 from firn.secrets import KafkaSecret, RegistrySecret, read_secret
 from firn.settings import Settings
 from spark_jobs.sink.ledger import Ledger, LostPositionError, TopicPartition
+from spark_jobs.sink.limits import BatchLimit
 from spark_jobs.sink.progress import RunReport
 from spark_jobs.sink.run import SinkRun
 from spark_jobs.sink.source import open_stream
@@ -218,7 +219,7 @@ def test_no_credential_reaches_a_log_a_checkpoint_a_plan_or_a_command_line(
     leaks += [line for line in lines if any(secret in line for secret in secrets)]
     assert leaks == []
     assert not any(secret in repr(context) for secret in secrets)
-    frame = open_stream(spark, context.config, context.kafka, LEDGER, limit=1, once=True)
+    frame = open_stream(spark, context.kafka, LEDGER, BatchLimit(context.config, waits=False), None)
     plan = frame._jdf.queryExecution().logical().toString()  # what Spark puts into exceptions
     assert "includeHeaders" in plan
     assert not any(secret in plan for secret in secrets)
