@@ -77,6 +77,8 @@ class ConverterConfig:
     json_null_is_tombstone: bool = True
     protobuf: ProtobufOptions = ProtobufOptions()
     hoist: tuple[str, ...] = ()
+    # A null in a nullable field becomes the field's default, as Connect's Struct.get has it (Avro, JSON with a schema).
+    null_defaults: bool = True
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ _INPUT = {"key": "input.key.format", "value": "input.data.format"}
 _DEFAULT = {"key": Format.STRING, "value": Format.AVRO}
 _HEADERS = dict(zip(HEADER_CONVERTERS, (HeaderFormat.SIMPLE, HeaderFormat.STRING, HeaderFormat.BYTES), strict=True))
 _PEM = (".pem", ".crt", ".cer", ".cert")
+_IGNORES_DEFAULTS = {Format.AVRO, Format.JSON_SCHEMA}
 _PROTOBUF = ("int.for.enums", "generate.index.for.unions", "wrapper.for.raw.primitives", "flatten.unions")
 
 
@@ -65,7 +66,18 @@ def _converter(check: Check, side: Side, hoist: tuple[str, ...]) -> ConverterCon
         json_null_is_tombstone=check.get(f"{side}.converter") != SNOWFLAKE_JSON,
         protobuf=ProtobufOptions(*(check.get(f"{side}.converter.{option}") for option in _PROTOBUF)),
         hoist=hoist,
+        null_defaults=_null_defaults(check, side, chosen),
     )
+
+
+def _null_defaults(check: Check, side: Side, chosen: Format) -> bool:
+    """Whether a null becomes its field's default, as the options of the converter say; Snowflake's never do that."""
+    if chosen is Format.JSON_ENVELOPE:
+        return bool(check.get(f"{side}.converter.replace.null.with.default"))
+    if chosen not in _IGNORES_DEFAULTS:
+        return True
+    named = check.get(f"{side}.converter")
+    return named not in SNOWFLAKE_CLASSES and not check.get(f"{side}.converter.ignore.default.for.nullables")
 
 
 def _contradiction(check: Check, side: Side, chosen: Format) -> None:
@@ -96,9 +108,12 @@ def _with_streaming(check: Check, side: Side, chosen: Format) -> None:
 def _idle_options(check: Check, side: Side, chosen: Format) -> None:
     """Warn of options that the chosen converter does not have."""
     prefix = f"{side}.converter."
+    of_snowflake = check.get(f"{side}.converter") in SNOWFLAKE_CLASSES
     own = {
         **{f"{prefix}{option}": {Format.PROTOBUF} for option in _PROTOBUF},
         f"{prefix}schemas.enable": {Format.JSON, Format.JSON_ENVELOPE},
+        f"{prefix}ignore.default.for.nullables": set() if of_snowflake else _IGNORES_DEFAULTS,
+        f"{prefix}replace.null.with.default": {Format.JSON_ENVELOPE},
         f"{prefix}schema.registry.url": REGISTRY_FORMATS,
         f"{prefix}basic.auth.user.info": REGISTRY_FORMATS,
     }

@@ -118,7 +118,7 @@ _REGISTRY = (
         "break.on.schema.registry.error",
         r.BOOLEAN,
         "SnowflakeAvroConverter: whether an error of the registry stops the connector.",
-        "Firn always retries and then stops: an error of the registry never makes a bad record.",
+        "Firn always retries and then stops; only a schema id that the registry does not know makes a bad record.",
         "false",
     ),
 )
@@ -132,7 +132,13 @@ _AVRO = (
     ),
     no_effect("connect.meta.data", r.BOOLEAN, "Whether schemas carry Connect's own data.", _WRITING, "true"),
     no_effect("allow.optional.map.keys", r.BOOLEAN, "Whether keys of maps may be null.", _WRITING, "false"),
-    no_effect("ignore.default.for.nullables", r.BOOLEAN, "Whether defaults of nullables count.", _WRITING, "false"),
+    honoured(
+        "ignore.default.for.nullables",
+        r.BOOLEAN,
+        "Avro and JSON Schema: whether a null in a nullable field stays null, even if its type has a default"
+        " (Avro: connect.default).",
+        "false",
+    ),
     no_effect("avro.use.logical.type.converters", r.BOOLEAN, "Avro's Java classes.", _WRITING, "false"),
     no_effect("avro.remove.java.properties", r.BOOLEAN, "Avro's Java properties.", _WRITING, "false"),
     no_effect("specific.avro.reader", r.BOOLEAN, "Generated Java classes.", "there are no Java classes.", "false"),
@@ -145,8 +151,8 @@ _AVRO = (
     refused(
         "reader.schema",
         r.TEXT,
-        "SnowflakeAvroConverterWithoutSchemaRegistry: a schema to read with.",
-        "Records are read with the schema that they carry.",
+        "SnowflakeAvroConverter: a schema to read with.",
+        "Records are read with the schema that they were written with.",
     ),
 )
 
@@ -158,11 +164,11 @@ _JSON = (
         "true",
     ),
     no_effect("decimal.format", r.one_of("BASE64", "NUMERIC"), "How decimals are written.", _WRITING, "BASE64"),
-    no_effect(
+    honoured(
         "replace.null.with.default",
         r.BOOLEAN,
-        "JsonConverter: whether a null becomes the default of its field.",
-        "the official connector puts defaults in for nulls itself, whatever the converter does; so does Firn.",
+        "JsonConverter: whether a null becomes the default of its field; if not, it stays null or, where the field"
+        " is not optional, makes the record bad.",
         "true",
     ),
     honoured("encoding", r.only("UTF-8", "text is UTF-8", "UTF8"), "Encoding of StringConverter.", "UTF-8"),

@@ -21,17 +21,24 @@ from spark_jobs.sink.decode.schema import parse_schema
 from spark_jobs.sink.decode.vector import VectorDecoder
 
 
-def avro_decoder(schema_of: Callable[[int], RegisteredSchema], time_zone: str = CLASSIC_ZONE) -> FramedDecoder:
-    """The decoder of framed Avro; `time_zone` ends a time of day (`scalars.CLASSIC_ZONE` or `STREAMING_ZONE`)."""
-    return FramedDecoder("AVRO", schema_of, lambda schema: AvroBodies(schema.text, time_zone))
+def avro_decoder(
+    schema_of: Callable[[int], RegisteredSchema], time_zone: str = CLASSIC_ZONE, *, null_defaults: bool = True
+) -> FramedDecoder:
+    """The decoder of framed Avro.
+
+    time_zone: what a time of day ends with (`scalars.CLASSIC_ZONE` or `STREAMING_ZONE`).
+    null_defaults: whether a null within a record is its type's default, see `defaults`.
+    """
+    return FramedDecoder("AVRO", schema_of, lambda schema: AvroBodies(schema.text, time_zone, null_defaults))
 
 
 class AvroBodies:
     """Decodes framed values of one schema (JSON, references resolved). Raises InvalidSchemaError."""
 
-    def __init__(self, schema: str, time_zone: str) -> None:
+    def __init__(self, schema: str, time_zone: str, null_defaults: bool) -> None:
         node = parse_schema(schema)
-        self._reference, self._vector = ReferenceDecoder(node, time_zone), VectorDecoder.of(node, time_zone)
+        self._reference = ReferenceDecoder(node, time_zone, null_defaults=null_defaults)
+        self._vector = VectorDecoder.of(node, time_zone, null_defaults=null_defaults)
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """JSON text per framed value; a null at the top is null, as a tombstone."""

@@ -2,7 +2,8 @@
 
 The JSON is that of framed Avro, since the same reference decoder reads the data. A value that holds several data
 becomes several rows, one that holds none no row, as SnowflakeAvroConverterWithoutSchemaRegistry does; a key must stay
-one, so with `as_key` several data, or none, become one JSON array.
+one, so with `as_key` several data, or none, become one JSON array. A null is a null: Snowflake's converters know no
+defaults.
 Not for: the container's own bytes (`container`), or data without a schema beside them (`avro`).
 """
 
@@ -87,7 +88,7 @@ class _Body:
 
     def __init__(self, schema: str, time_zone: str) -> None:
         node = parse_schema(schema)
-        self._reference = ReferenceDecoder(node, time_zone, max_text=MAX_TEXT)
+        self._reference = ReferenceDecoder(node, time_zone, null_defaults=False, max_text=MAX_TEXT)
         self._empty = min_size(node) == 0
 
     def texts(self, container: Container) -> list[str | None]:

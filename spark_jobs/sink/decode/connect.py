@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache
@@ -57,6 +57,17 @@ class Schema:
     fields: tuple[tuple[str, Schema], ...] = ()
     key: Schema | None = None
     value: Schema | None = None
+
+
+def without_defaults(schema: Schema) -> Schema:
+    """The schema with which a null stays a null, at every level."""
+    return replace(
+        schema,
+        default=None,
+        fields=tuple((name, without_defaults(child)) for name, child in schema.fields),
+        key=without_defaults(schema.key) if schema.key else None,
+        value=without_defaults(schema.value) if schema.value else None,
+    )
 
 
 Write: TypeAlias = Callable[[Any], str]

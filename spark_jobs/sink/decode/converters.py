@@ -52,7 +52,7 @@ def _decoder(config: ConverterConfig, schema_of: SchemaOf, time_zone: str, as_ke
         case Format.JSON:
             return JsonDecoder(null_is_tombstone=config.json_null_is_tombstone)
         case Format.JSON_ENVELOPE:
-            return json_envelope_decoder(time_zone)
+            return json_envelope_decoder(time_zone, config.null_defaults)
         case Format.STRING:
             return StringDecoder()
         case Format.BYTES:

@@ -22,9 +22,11 @@ def framed_decoder(
     """The decoder of AVRO, JSON_SCHEMA or PROTOBUF; see `decoder.FramedDecoder` for `schema_of` and its errors."""
     match format:
         case Format.AVRO:
-            return avro_decoder(schema_of, time_zone)
+            return avro_decoder(schema_of, time_zone, null_defaults=config.null_defaults)
         case Format.JSON_SCHEMA:
-            return FramedDecoder("JSON", schema_of, lambda schema: json_schema_bodies(schema, time_zone))
+            return FramedDecoder(
+                "JSON", schema_of, lambda schema: json_schema_bodies(schema, time_zone, config.null_defaults)
+            )
         case Format.PROTOBUF:
             return FramedDecoder(
                 "PROTOBUF", schema_of, lambda schema: protobuf_bodies(schema, config.protobuf, time_zone)

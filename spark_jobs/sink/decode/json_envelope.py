@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from spark_jobs.sink.decode import json_text
-from spark_jobs.sink.decode.connect import Schema, writer
+from spark_jobs.sink.decode.connect import Schema, without_defaults, writer
 from spark_jobs.sink.decode.json_types import connect_schema, has_decimals, reader
 from spark_jobs.sink.decode.records import INVALID_JSON, SCHEMA_MISMATCH, MalformedError
 from spark_jobs.sink.decode.rows import RowDecoder
@@ -24,9 +24,13 @@ _PAYLOAD = b'"payload":'
 _BLANKS = b" \t\r\n"
 
 
-def json_envelope_decoder(time_zone: str) -> RowDecoder:
-    """The decoder of envelopes; `time_zone` is what a time of day ends with."""
-    return RowDecoder(_Envelopes(time_zone).convert, INVALID_JSON)
+def json_envelope_decoder(time_zone: str, null_defaults: bool = True) -> RowDecoder:
+    """The decoder of envelopes; `time_zone` is what a time of day ends with.
+
+    null_defaults: whether the default of a schema stands for a null (replace.null.with.default); otherwise a schema
+    that is not optional refuses a null, as JsonConverter does.
+    """
+    return RowDecoder(_Envelopes(time_zone, null_defaults).convert, INVALID_JSON)
 
 
 class _Payloads:
@@ -50,8 +54,8 @@ class _Payloads:
 
 
 class _Envelopes:
-    def __init__(self, time_zone: str) -> None:
-        self._time_zone = time_zone
+    def __init__(self, time_zone: str, null_defaults: bool) -> None:
+        self._time_zone, self._null_defaults = time_zone, null_defaults
         self._schemas: OrderedDict[str, _Payloads] = OrderedDict()
         self._beginnings: list[tuple[bytes, _Payloads]] = []
 
@@ -77,11 +81,15 @@ class _Envelopes:
         return payloads.text(envelope["payload"])
 
     def _payloads(self, schema: Any) -> _Payloads:
-        found = self._schemas.pop(repr(schema), None) or _Payloads(connect_schema(schema), self._time_zone)
+        found = self._schemas.pop(repr(schema), None) or self._compiled(schema)
         self._schemas[repr(schema)] = found
         if len(self._schemas) > MAX_SCHEMAS:
             self._schemas.popitem(last=False)
         return found
+
+    def _compiled(self, schema: Any) -> _Payloads:
+        connect = connect_schema(schema)
+        return _Payloads(connect if self._null_defaults else without_defaults(connect), self._time_zone)
 
     def _learn(self, value: bytes, payloads: _Payloads) -> None:
         """Remember what stands in front of the payload, if the schema stands there and is complete."""

@@ -35,10 +35,13 @@ _TELLING = {
 _SUMS = ("oneOf", "anyOf")
 
 
-def json_schema_bodies(schema: RegisteredSchema, time_zone: str) -> RowDecoder:
-    """The decoder of framed values of one JSON Schema. Raises InvalidSchemaError."""
+def json_schema_bodies(schema: RegisteredSchema, time_zone: str, null_defaults: bool = True) -> RowDecoder:
+    """The decoder of framed values of one JSON Schema. Raises InvalidSchemaError.
+
+    null_defaults: whether a null where null is allowed is the schema's default; elsewhere it always is.
+    """
     budget = Budget()
-    slot = _compiled(schema, budget, time_zone)
+    slot = _compiled(schema, _Compiler(budget, time_zone, null_defaults))
 
     def convert(value: bytes) -> str | None:
         budget.reset()
@@ -50,12 +53,12 @@ def json_schema_bodies(schema: RegisteredSchema, time_zone: str) -> RowDecoder:
     return RowDecoder(convert, SCHEMA_MISMATCH)
 
 
-def _compiled(schema: RegisteredSchema, budget: Budget, time_zone: str) -> Slot:
+def _compiled(schema: RegisteredSchema, compiler: _Compiler) -> Slot:
     try:
         root = _resource(schema.text)
         registry: Registry[Any] = Registry(retrieve=_Referred(schema).retrieve)  # type: ignore[call-arg]
         resolver = registry.resolver_with_root(root)
-        return _Compiler(budget, time_zone).slot(root.contents, resolver, "value")
+        return compiler.slot(root.contents, resolver, "value")
     except Unresolvable as error:
         raise InvalidSchemaError(f"$ref {error.ref!r} leads nowhere; is it among the schema's references?") from error
     except RecursionError:
@@ -96,8 +99,8 @@ def _all_references(schema: RegisteredSchema) -> Iterator[tuple[str, str]]:
 class _Compiler:
     """Compiles one schema. A node is compiled once, whatever refers to it."""
 
-    def __init__(self, budget: Budget, time_zone: str) -> None:
-        self._budget, self._time_zone = budget, time_zone
+    def __init__(self, budget: Budget, time_zone: str, null_defaults: bool) -> None:
+        self._budget, self._time_zone, self._null_defaults = budget, time_zone, null_defaults
         self._slots: dict[int, Slot] = {}  # by node
         self._structs: dict[int, Struct] = {}  # by node; the node may be only half compiled
 
@@ -180,15 +183,18 @@ class _Compiler:
         struct = self._structs[id(node)] = Struct(path, self._budget)
         for name, (child, resolver, required) in properties.items():
             slot = self.slot(child, resolver, f"{path}.{name}")
-            struct.add(name, slot if required else replace(slot, optional=True))
+            struct.add(name, slot if required else self._optional(slot))
         return struct
+
+    def _optional(self, slot: Slot) -> Slot:
+        return replace(slot, optional=True, default=slot.default if self._null_defaults else None)
 
     def _sum(self, branches: list[Slot], path: str) -> Slot:
         """A type and null are an optional type, other sums a struct; a null among the branches makes it optional."""
         others = [each for each in branches if not isinstance(each.type, Null)]
         optional = len(others) < len(branches)
         if optional and len(branches) == 2 and others:
-            return replace(others[0], optional=True)
+            return self._optional(others[0])
         return Slot(OneOf([each.type for each in others], path), path, optional)
 
 

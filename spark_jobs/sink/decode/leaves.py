@@ -15,9 +15,14 @@ from spark_jobs.sink.decode.wire import Reader, malformed, read_int, read_long, 
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
-def _null(_data: bytes, pos: int, out: list[str]) -> int:
-    out.append("null")
-    return pos
+def constant(text: str) -> Reader:
+    """The reader of a type that takes no bytes and always has the same text."""
+
+    def read(_data: bytes, pos: int, out: list[str]) -> int:
+        out.append(text)
+        return pos
+
+    return read
 
 
 def _boolean(data: bytes, pos: int, out: list[str]) -> int:
@@ -58,7 +63,7 @@ def _string(data: bytes, pos: int, out: list[str]) -> int:
 
 def _bytes(data: bytes, pos: int, out: list[str]) -> int:
     pos, end = read_span(data, pos)
-    out.append(_base64(data[pos:end]))
+    out.append(base64_text(data[pos:end]))
     return end
 
 
@@ -68,18 +73,20 @@ def _date(data: bytes, pos: int, out: list[str]) -> int:
     return pos
 
 
-def _base64(raw: bytes) -> str:
+def base64_text(raw: bytes) -> str:
+    """Bytes as a JSON string of base64."""
     return f'"{b2a_base64(raw, newline=False).decode()}"'
 
 
-def _decimal(raw: bytes, scale: int) -> str:
+def decimal_text(raw: bytes, scale: int) -> str:
+    """The text of a decimal in Avro's bytes. Raises MalformedError."""
     if not raw:
         raise malformed("a decimal of no bytes")
     return scalars.decimal_text(int.from_bytes(raw, "big", signed=True), scale)
 
 
 _SCALARS: dict[tuple[str, str], Reader] = {
-    ("null", ""): _null,
+    ("null", ""): constant("null"),
     ("boolean", ""): _boolean,
     ("int", ""): _int,
     ("int", "date"): _date,
@@ -112,7 +119,7 @@ def _time(zone: str) -> Reader:
 def _decimal_bytes(scale: int) -> Reader:
     def read(data: bytes, pos: int, out: list[str]) -> int:
         pos, end = read_span(data, pos)
-        out.append(_decimal(data[pos:end], scale))
+        out.append(decimal_text(data[pos:end], scale))
         return end
 
     return read
@@ -126,7 +133,7 @@ def fixed_reader(node: Fixed) -> Reader:
         raw = data[pos : pos + size]
         if len(raw) < size:
             raise IndexError
-        out.append(_decimal(raw, scale) if is_decimal else _base64(raw))
+        out.append(decimal_text(raw, scale) if is_decimal else base64_text(raw))
         return pos + size
 
     return read

@@ -10,7 +10,8 @@ from __future__ import annotations
 import struct
 
 from spark_jobs.sink.decode import scalars
-from spark_jobs.sink.decode.leaves import enum_reader, fixed_reader, scalar_reader
+from spark_jobs.sink.decode.defaults import NullTexts
+from spark_jobs.sink.decode.leaves import constant, enum_reader, fixed_reader, scalar_reader
 from spark_jobs.sink.decode.records import INVALID_UTF8, MALFORMED_AVRO, TRAILING_BYTES, MalformedError
 from spark_jobs.sink.decode.schema import (
     Array,
@@ -42,11 +43,14 @@ MAX_DEPTH = 150
 class ReferenceDecoder:
     """Decodes bodies of one schema. Not thread-safe: the limits count within one value."""
 
-    def __init__(self, node: Node, time_zone: str, *, max_text: int | None = None) -> None:
-        """max_text: characters of JSON in one value, for a schema that nobody but the data's writer answers for."""
+    def __init__(self, node: Node, time_zone: str, *, null_defaults: bool = True, max_text: int | None = None) -> None:
+        """null_defaults: whether a null within the value is its type's default, see `defaults`.
+
+        max_text: characters of JSON in one value, for a schema that nobody but the data's writer answers for.
+        """
         limits = Limits()
         parts: NewParts = list if max_text is None else lambda: BoundedParts(limits, max_text)
-        self._read = _Compiler(time_zone, limits, parts).reader(node)
+        self._read = _Compiler(NullTexts(time_zone, null_defaults), time_zone, limits, parts).whole(node)
         self._limits, self._parts = limits, parts
 
     def decode(self, data: bytes, start: int) -> str | None:
@@ -75,9 +79,13 @@ class ReferenceDecoder:
 class _Compiler:
     """Builds one closure per node; a record that leads back to itself is one closure that calls itself."""
 
-    def __init__(self, time_zone: str, limits: Limits, parts: NewParts) -> None:
-        self._zone, self._limits, self._parts = time_zone, limits, parts
+    def __init__(self, nulls: NullTexts, time_zone: str, limits: Limits, parts: NewParts) -> None:
+        self._nulls, self._zone, self._limits, self._parts = nulls, time_zone, limits, parts
         self._records: dict[Record, list[Reader]] = {}
+
+    def whole(self, node: Node) -> Reader:
+        """The reader of a value that nothing is around; a null there stays one, whatever its type's default."""
+        return self._union(node, "null") if isinstance(node, Union) else self.reader(node)
 
     def reader(self, node: Node) -> Reader:
         match node:
@@ -92,7 +100,7 @@ class _Compiler:
             case Map():
                 return self._map(node)
             case Union():
-                return self._union(node)
+                return self._union(node, self._nulls.of_union(node))
             case Record():
                 return self._record(node)
 
@@ -133,8 +141,11 @@ class _Compiler:
 
         return read
 
-    def _union(self, node: Union) -> Reader:
-        branches = [(*_around(node, number), self.reader(branch)) for number, branch in enumerate(node.branches)]
+    def _union(self, node: Union, null: str) -> Reader:
+        branches = [
+            (*self._around(node, number), constant(null) if is_null(branch) else self.reader(branch))
+            for number, branch in enumerate(node.branches)
+        ]
 
         def read(data: bytes, pos: int, out: list[str]) -> int:
             number, pos = read_long(data, pos)
@@ -147,6 +158,18 @@ class _Compiler:
             return pos
 
         return read
+
+    def _around(self, node: Union, number: int) -> tuple[str, str]:
+        """What stands before and after the value of a branch: nothing, unless the union is a wide one."""
+        named = [branch for branch in node.branches if not is_null(branch)]
+        if len(named) < 2 or is_null(node.branches[number]):
+            return "", ""
+        names = [scalars.quoted(name) for name in branch_names(named)]
+        nulls = [f"{name}:{self._nulls.of(branch)}" for name, branch in zip(names, named, strict=True)]
+        at = named.index(node.branches[number])
+        before = "".join(f"{each}," for each in nulls[:at])
+        after = "".join(f",{each}" for each in nulls[at + 1 :])
+        return "{" + before + names[at] + ":", after + "}"
 
     def _record(self, node: Record) -> Reader:
         if node in self._records:
@@ -167,18 +190,6 @@ class _Compiler:
 
         built.append(read)
         return read
-
-
-def _around(node: Union, number: int) -> tuple[str, str]:
-    """What stands before and after the value of a branch: nothing, unless the union is a wide one."""
-    named = [branch for branch in node.branches if not is_null(branch)]
-    if len(named) < 2 or is_null(node.branches[number]):
-        return "", ""
-    names = [scalars.quoted(name) for name in branch_names(named)]
-    at = named.index(node.branches[number])
-    before = "".join(f"{name}:null," for name in names[:at])
-    after = "".join(f",{name}:null" for name in names[at + 1 :])
-    return "{" + before + names[at] + ":", after + "}"
 
 
 def _again(built: list[Reader], limits: Limits) -> Reader:

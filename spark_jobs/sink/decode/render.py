@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.sink.decode.check import nullable
+from spark_jobs.sink.decode.defaults import NullTexts
 from spark_jobs.sink.decode.scalars import MILLIS_PER_DAY, quoted
 from spark_jobs.sink.decode.schema import Array, Enum, Map, Node, Record, Scalar, Union
 
@@ -97,8 +98,8 @@ def objects(offsets: np.ndarray, keys: pa.StringArray, values: pa.StringArray) -
 class Renderer:
     """Renders the columns of one schema."""
 
-    def __init__(self, node: Node, time_zone: str) -> None:
-        self._node, self._zone = node, time_zone
+    def __init__(self, node: Node, time_zone: str, *, null_defaults: bool = True) -> None:
+        self._node, self._zone, self._nulls = node, time_zone, NullTexts(time_zone, null_defaults)
 
     def texts(self, column: pa.Array) -> pa.StringArray:
         """JSON text per row; null where the column is. Raises DoubtfulError or pa.ArrowInvalid."""
@@ -155,7 +156,7 @@ class Renderer:
         parts = self._parts(only, column)
         if column.null_count == 0:
             return parts
-        return [pc.if_else(column.is_valid(), join(parts), "null")]
+        return [pc.if_else(column.is_valid(), join(parts), self._nulls.of(only))]
 
     def _record(self, node: Record, column: pa.StructArray) -> Parts:
         parts: Parts = []

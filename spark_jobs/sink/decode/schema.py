@@ -1,8 +1,8 @@
 """A writer schema as a graph of nodes, the one form that both decoders are compiled from.
 
 Source: the Avro 1.12 specification, "Schema Declaration" and "Names"; logical types as Confluent's AvroData reads them.
-Not for: schema evolution (a record is decoded with the schema it was written with), defaults, or validating what the
-registry already accepted beyond what decoding needs.
+Not for: schema evolution (a record is decoded with the schema it was written with), a field's `default`, which serves
+it, or validating what the registry already accepted beyond what decoding needs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,14 @@ _LOGICAL = {
 
 
 @dataclass(eq=False)
-class Scalar:
+class _Type:
+    """default: the parsed JSON of `connect.default`, a type's own default in Kafka Connect; None for none."""
+
+    default: Any = field(default=None, kw_only=True)
+
+
+@dataclass(eq=False)
+class Scalar(_Type):
     """A primitive type, or bytes with a decimal in it; `logical` is empty where it does not change the JSON."""
 
     kind: str
@@ -38,7 +45,7 @@ class Scalar:
 
 
 @dataclass(eq=False)
-class Fixed:
+class Fixed(_Type):
     """`size` bytes; a decimal where `logical` says so."""
 
     fullname: str
@@ -48,7 +55,7 @@ class Fixed:
 
 
 @dataclass(eq=False)
-class Enum:
+class Enum(_Type):
     """One of `symbols`, by position."""
 
     fullname: str
@@ -56,28 +63,28 @@ class Enum:
 
 
 @dataclass(eq=False)
-class Array:
+class Array(_Type):
     """Blocks of `items`."""
 
     items: Node
 
 
 @dataclass(eq=False)
-class Map:
+class Map(_Type):
     """Blocks of string keys and `values`."""
 
     values: Node
 
 
 @dataclass(eq=False)
-class Union:
+class Union(_Type):
     """A branch number and the value of that branch."""
 
     branches: tuple[Node, ...]
 
 
 @dataclass(eq=False)
-class Record:
+class Record(_Type):
     """Named fields in order; may lead back to itself."""
 
     fullname: str
@@ -147,17 +154,17 @@ class _Parser:
             return self._reference(raw, namespace)
         if not isinstance(raw, dict) or "type" not in raw:
             raise InvalidSchemaError(f"a schema is a name, a list or an object with a type, not {str(raw)[:80]}")
-        kind = raw["type"]
+        kind, default = raw["type"], raw.get("connect.default")
         if not isinstance(kind, str):
             return self.node(kind, namespace)
         if kind in PRIMITIVES:
-            return Scalar(kind, *_logical_of(kind, raw))
+            return Scalar(kind, *_logical_of(kind, raw), default=default)
         if kind in ("record", "error", "enum", "fixed"):
             return self._define(kind, raw, namespace)
         if kind == "array":
-            return Array(self.node(_get(raw, "items"), namespace))
+            return Array(self.node(_get(raw, "items"), namespace), default=default)
         if kind == "map":
-            return Map(self.node(_get(raw, "values"), namespace))
+            return Map(self.node(_get(raw, "values"), namespace), default=default)
         return self._reference(kind, namespace)
 
     def _union(self, raw: list[Any], namespace: str) -> Union:
@@ -176,15 +183,16 @@ class _Parser:
 
     def _define(self, kind: str, raw: dict[str, Any], namespace: str) -> Node:
         fullname = _full(_name(_get(raw, "name")), _name(raw.get("namespace", namespace) or ""))
+        default = raw.get("connect.default")
         if fullname in self._named:
             raise InvalidSchemaError(f"the type {fullname!r} is defined twice")
         if kind == "enum":
-            self._named[fullname] = Enum(fullname, tuple(map(_name, _list(raw, "symbols"))))
+            self._named[fullname] = Enum(fullname, tuple(map(_name, _list(raw, "symbols"))), default=default)
         elif kind == "fixed":
-            self._named[fullname] = Fixed(fullname, _size(raw), *_logical_of("fixed", raw))
+            self._named[fullname] = Fixed(fullname, _size(raw), *_logical_of("fixed", raw), default=default)
         else:
             # Known before its fields are read, so that a field may lead back to it.
-            self._named[fullname] = record = Record(fullname)
+            self._named[fullname] = record = Record(fullname, default=default)
             inner = fullname.rpartition(".")[0]
             for each in _list(raw, "fields"):
                 record.fields.append((_name(_get(each, "name")), self.node(_get(each, "type"), inner)))

@@ -45,10 +45,13 @@ class VectorDecoder:
         self._has_blocks = '"items"' in schema or '"values"' in schema
 
     @classmethod
-    def of(cls, node: Node, time_zone: str) -> VectorDecoder | None:
-        """The decoder for values of `node`, or None where only the reference can read them."""
+    def of(cls, node: Node, time_zone: str, *, null_defaults: bool = True) -> VectorDecoder | None:
+        """The decoder for values of `node`, or None where only the reference can read them.
+
+        null_defaults: whether a null within the value is its type's default, see `defaults`.
+        """
         schema = vector_schema(node)
-        return cls(schema, Renderer(node, time_zone)) if schema else None
+        return cls(schema, Renderer(node, time_zone, null_defaults=null_defaults)) if schema else None
 
     def decode(self, values: pa.BinaryArray) -> pa.StringArray:
         """JSON text per framed value (n rows in, n out); null where the reference has to look."""
