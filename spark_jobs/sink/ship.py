@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 
 from firn.errors import FirnError, unexpected
 from spark_jobs.sink.context import SinkContext
-from spark_jobs.sink.convert import Converted, convert
-from spark_jobs.sink.decode.records import Decoder
+from spark_jobs.sink.convert import convert
+from spark_jobs.sink.decode.records import TOO_LARGE, BadRecord, Decoder, OutputTooLargeError
 from spark_jobs.sink.files import PartitionFiles
 from spark_jobs.sink.ledger import TopicPartition
 from spark_jobs.sink.reports import Failed, Report, Stopped, dump
@@ -105,21 +105,32 @@ class _Partition:
         batch = _above(batch, self._committed)
         if batch.num_rows == 0:
             return
-        converted = convert(self._config, self.where, batch, *self._decoders)
+        try:
+            converted = convert(self._config, self.where, batch, *self._decoders)
+        except OutputTooLargeError:
+            self._take_in_halves(batch)
+            return
         self._files.write(converted.offsets, converted.metadata, converted.content)
-        self._stopped = _stop(self.where, batch, converted)
+        if converted.bad:
+            self._stop(batch, converted.bad)
+
+    def _take_in_halves(self, batch: pa.RecordBatch) -> None:
+        """Small records may unpack to more text than one Arrow array holds."""
+        half = batch.num_rows // 2
+        if half:
+            self.take(batch.slice(0, half))
+            self.take(batch.slice(half))
+        else:
+            self._stop(batch, BadRecord(0, TOO_LARGE, "its JSON passes what one Arrow array holds"))
+
+    def _stop(self, batch: pa.RecordBatch, bad: BadRecord) -> None:
+        offset = batch.column("offset")[bad.row].as_py()
+        self._stopped = Stopped(*self.where, offset, bad.reason, bad.detail)
 
     def finish(self) -> list[Report]:
         """Stage what is still open; returns the partition's reports."""
         self._files.close()
         return [*self._files.staged, *([self._stopped] if self._stopped else [])]
-
-
-def _stop(where: TopicPartition, batch: pa.RecordBatch, converted: Converted) -> Stopped | None:
-    if converted.bad is None:
-        return None
-    offset = batch.column("offset")[converted.bad.row].as_py()
-    return Stopped(*where, offset, converted.bad.reason, converted.bad.detail)
 
 
 def by_partition(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -20,7 +20,12 @@ INVALID_JSON = "invalid_json"
 MALFORMED_CONTAINER = "malformed_container"
 MALFORMED_PROTOBUF = "malformed_protobuf"
 SCHEMA_MISMATCH = "schema_mismatch"  # well-formed, and not what its schema says
+TOO_LARGE = "too_large"  # its JSON passes what one record may take
 WRONG_SIZE = "wrong_size"  # a number converter met another number of bytes
+
+
+class OutputTooLargeError(Exception):
+    """The JSON of a batch passes what one Arrow array holds (2 GiB): the caller halves the batch."""
 
 
 class MalformedError(Exception):
