@@ -60,11 +60,12 @@ class Topic:
         """Delete the topic."""
         self.admin.client.delete_topics([self.name])[self.name].result(30)
 
-    def register(self, schema: dict[str, Any]) -> int:
-        """Register a schema under `<topic>-value`; returns its id."""
+    def register(self, schema: dict[str, Any] | str, kind: str = "AVRO", *, part: str = "value") -> int:
+        """Register a schema under `<topic>-value` (or `-key`); returns its id."""
         secret = read_secret(self.settings, self.settings.registry_secret_id, RegistrySecret)
         client = registry_client(login_from_secret(secret))
-        return int(client.register_schema(f"{self.name}-value", Schema(json.dumps(schema), "AVRO")))
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        return int(client.register_schema(f"{self.name}-{part}", Schema(text, kind)))
 
     def send(
         self,

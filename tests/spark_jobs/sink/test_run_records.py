@@ -43,6 +43,29 @@ def test_json_values_with_long_keys_land_without_a_registry(settings: Settings, 
     assert "key" not in rows[1]["RECORD_METADATA"]
 
 
+def test_protobuf_values_with_avro_keys_land_hoisted(settings: Settings, new_run: NewRun) -> None:
+    topic = Topic(settings, "proto")
+    proto = 'syntax = "proto3"; message Item { int64 id = 1; map<string, bool> flags = 2; }'
+    value_id = topic.register(proto, "PROTOBUF")
+    key_id = topic.register({"type": "long"}, part="key")  # type: ignore[arg-type]
+    value = struct.pack(">bI", 0, value_id) + b"\x00" + b"\x08\x07" + b"\x12\x05\x0a\x01a\x10\x01"
+    topic.send([value, None], keys=[struct.pack(">bI", 0, key_id) + b"\x0a", None])
+    new_run(
+        topic,
+        value__converter="io.confluent.connect.protobuf.ProtobufConverter",
+        key__converter="io.confluent.connect.avro.AvroConverter",
+        transforms="wrap",
+        transforms__wrap__type="org.apache.kafka.connect.transforms.HoistField$Value",
+        transforms__wrap__field="message",
+    ).run()
+    item, tombstone = sql(settings, f"SELECT * FROM {topic.table} ORDER BY RECORD_METADATA:offset")
+    assert item["RECORD_CONTENT"] == {"message": {"id": 7, "flags": {"a": True}}}
+    meta = item["RECORD_METADATA"]
+    assert (meta["key"], meta["schema_id"], meta["key_schema_id"]) == (5, value_id, key_id)
+    assert tombstone["RECORD_CONTENT"] == {"message": None}
+    assert "schema_id" not in tombstone["RECORD_METADATA"]
+
+
 def test_ignored_tombstones_leave_no_row_and_no_lag(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "ignore")
     topic.send([b"1", None, b"3", None])
