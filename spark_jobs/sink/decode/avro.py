@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from firn.registry import RegisteredSchema
 from spark_jobs.sink.decode.decoder import FramedDecoder
 from spark_jobs.sink.decode.frames import FRAME_BYTES
-from spark_jobs.sink.decode.records import BadRecord, Decoded, MalformedError
+from spark_jobs.sink.decode.records import BadRecord, Decoded, InvalidSchemaError, MalformedError
 from spark_jobs.sink.decode.reference import ReferenceDecoder
 from spark_jobs.sink.decode.scalars import CLASSIC_ZONE
 from spark_jobs.sink.decode.schema import parse_schema
@@ -36,9 +36,12 @@ class AvroBodies:
     """Decodes framed values of one schema (JSON, references resolved). Raises InvalidSchemaError."""
 
     def __init__(self, schema: str, time_zone: str, null_defaults: bool) -> None:
-        node = parse_schema(schema)
-        self._reference = ReferenceDecoder(node, time_zone, null_defaults=null_defaults)
-        self._vector = VectorDecoder.of(node, time_zone, null_defaults=null_defaults)
+        try:
+            node = parse_schema(schema)
+            self._reference = ReferenceDecoder(node, time_zone, null_defaults=null_defaults)
+            self._vector = VectorDecoder.of(node, time_zone, null_defaults=null_defaults)
+        except RecursionError as error:  # each of the three has its own depth
+            raise InvalidSchemaError("nested too deeply") from error
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """JSON text per framed value; a null at the top is null, as a tombstone."""

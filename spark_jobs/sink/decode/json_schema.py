@@ -61,11 +61,13 @@ def _compiled(schema: RegisteredSchema, compiler: _Compiler) -> Slot:
         return compiler.slot(root.contents, resolver, "value")
     except Unresolvable as error:
         raise InvalidSchemaError(f"$ref {error.ref!r} leads nowhere; is it among the schema's references?") from error
+    except InvalidSchemaError:
+        raise
     except RecursionError:
         raise InvalidSchemaError("nested too deeply") from None
     except MalformedError as error:
         raise InvalidSchemaError(error.detail) from None
-    except (AttributeError, KeyError, TypeError) as error:
+    except Exception as error:  # nothing outside the schema is asked, so whatever its keywords cause is its fault
         raise InvalidSchemaError(f"no JSON Schema ({type(error).__name__}: {error})") from error
 
 

@@ -8,6 +8,7 @@ confluent/meta.proto and confluent/type. Not for reading messages (`protobuf`).
 from __future__ import annotations
 
 import binascii
+import errno
 import re
 import subprocess
 import sys
@@ -44,7 +45,9 @@ def root_file(schema: RegisteredSchema) -> FileDescriptor:
         for file in _compiled(schema).file:
             pool.Add(file)
         return pool.FindFileByName(_ROOT)
-    except (DecodeError, KeyError, TypeError) as error:
+    except InvalidSchemaError:
+        raise
+    except (DecodeError, KeyError, TypeError, ValueError) as error:
         raise InvalidSchemaError(f"its descriptors do not fit together: {error}") from error
 
 
@@ -68,13 +71,27 @@ def _write(schema: RegisteredSchema, folder: Path) -> FileDescriptorSet:
         if descriptor is not None:
             known[name] = descriptor
             continue
-        file = (folder / name).resolve()
-        if not file.is_relative_to(folder.resolve()):
-            raise InvalidSchemaError(f"it refers to {name!r}, which is no import path")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
+        _write_text(folder, name, text)
     folder.mkdir(exist_ok=True)
     return FileDescriptorSet(file=known.values())
+
+
+def _write_text(folder: Path, name: str, text: str) -> None:
+    """Write a file within `folder`. Raises InvalidSchemaError where the schema's names or texts forbid it."""
+    try:
+        file = (folder / name).resolve()
+        if not file.is_relative_to(folder.resolve()):
+            raise InvalidSchemaError(f"it refers to {name[:80]!r}, which is no import path")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:  # of the names a and a/b
+        raise InvalidSchemaError(f"it refers to {name[:80]!r}, which is no import path beside the others") from error
+    except UnicodeEncodeError as error:
+        raise InvalidSchemaError(f"{name[:80]!r} is no text: {error.reason}") from error
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        raise InvalidSchemaError(f"it refers to {name[:80]!r}, which is too long for an import path") from error
 
 
 def _all_references(schema: RegisteredSchema) -> dict[str, str]:

@@ -296,6 +296,13 @@ def test_texts_that_are_no_schema(schema: str) -> None:
         parse_schema(schema)
 
 
+@pytest.mark.parametrize("depth", range(100, 500, 25))
+def test_a_schema_is_used_or_refused_however_deep_it_is(depth: int) -> None:
+    nested = '{"type":"array","items":' * depth + '"null"' + "}" * depth
+    decoded = avro_decoder(lambda _: RegisteredSchema("AVRO", nested)).decode(pa.array([frame(b"\0")], pa.binary()))
+    assert decoded.content.to_pylist() == ["[]"] or [bad.reason for bad in decoded.bad] == ["invalid_schema"]
+
+
 def test_a_type_that_doubles_at_every_level_is_left_to_the_reference() -> None:
     schema: Any = "long"
     for level in range(30):

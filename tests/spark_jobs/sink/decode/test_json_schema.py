@@ -215,7 +215,9 @@ def test_what_is_bad(schema: Json, body: Json, expected: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", '"text"', "[]", '{"type": "unheard"}', '{"$ref": "absent.json"}', '{"$ref": "#/definitions/x"}',
              '{"properties": []}', '{"properties": {"a": 5}}', '{"type": 5}', '{"$ref": 5}', '{"oneOf": [[]]}',
-             '{"$schema": 5, "type": {}}', '{"oneOf": [{"$ref": "#"}, {"type": "integer"}]}']
+             '{"$schema": 5, "type": {}}', '{"oneOf": [{"$ref": "#"}, {"type": "integer"}]}',
+             '{"$id": "http://[", "type": "string"}', '{"properties": {"a": {"$ref": "http://["}}}', '{"allOf": 5}',
+             '{"properties": {"a": {}}, "required": 5}']
 )  # fmt: skip
 def test_texts_that_are_no_schema_to_read_with(text: str) -> None:
     assert reason(decode(RegisteredSchema("JSON", text), FRAME + b"{}")) == "invalid_schema"
@@ -252,3 +254,28 @@ def test_any_bytes_are_a_row_of_valid_json_or_a_bad_record(bodies: list[bytes]) 
     for row, text in enumerate(decoded.content.to_pylist()):
         assert (text is None) == (row in bad)
         assert text is None or json.loads(text).keys() >= set("isdtbuml")
+
+
+KEYWORDS = [
+    "$id", "$ref", "$schema", "$anchor", "$dynamicRef", "id", "type", "properties", "required", "items", "prefixItems",
+    "additionalProperties", "oneOf", "anyOf", "allOf", "definitions", "$defs", "default", "enum", "const", "title",
+    "connect.type", "connect.parameters", "a",
+]  # fmt: skip
+WORDS = [
+    "http://[", "#", "#/definitions/a", "#/a/0", "%zz", "urn:x", "../a", "object", "array", "string", "integer", "null",
+    "number", "bytes", "map", "int8", "http://json-schema.org/draft-04/schema#", CONNECT + "Decimal", "\ud800",
+    "https://json-schema.org/draft/2020-12/schema",
+]  # fmt: skip
+SCHEMAS = st.recursive(
+    st.none() | st.booleans() | st.integers(-1, 2) | st.floats() | st.sampled_from(WORDS) | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYWORDS), inner, max_size=5),
+    max_leaves=12,
+)
+
+
+@settings(QUICK, max_examples=300)
+@given(SCHEMAS.map(json.dumps) | st.text(max_size=10))
+def test_whatever_the_schema_nothing_is_raised(text: str) -> None:
+    bodies = [FRAME + each for each in (b"{}", b'{"a":[1,"x",{}]}', b'"AQ=="', b"1.5", b"null")]
+    decoded = decode(RegisteredSchema("JSON", text), *bodies)
+    assert {bad.reason for bad in decoded.bad} <= {"invalid_schema", "schema_mismatch"}

@@ -93,6 +93,10 @@ def proto(body: str, syntax: str = "proto3", **referred: str) -> RegisteredSchem
     return RegisteredSchema("PROTOBUF", f'syntax = "{syntax}";\n{body}', references("PROTOBUF", texts))
 
 
+def b64text(raw: bytes) -> str:
+    return b64encode(raw).decode()
+
+
 @pytest.fixture(scope="module")
 def order_class() -> Any:
     return GetMessageClass(root_file(ORDER).message_types_by_name["Order"])
@@ -253,10 +257,33 @@ def test_what_protoc_refuses_is_told_in_its_words(text: str, said: str) -> None:
     assert "WARNING" not in bad.detail
 
 
-@pytest.mark.parametrize("name", ["../outside.proto", "/tmp/outside.proto"])
+@pytest.mark.parametrize("name", ["../outside.proto", "/tmp/outside.proto", "", ".", "a\0b", "\ud800", "x" * 300])
 def test_an_import_stays_within_its_folder(name: str) -> None:
     schema = RegisteredSchema("PROTOBUF", "message A {}", references("PROTOBUF", {name: "message B {}"}))
     assert reason(decode(schema, FIRST)) == "invalid_schema"
+
+
+def test_names_of_imports_that_exclude_each_other() -> None:
+    for names in (["a", "a/b"], ["a/b", "a"]):
+        schema = RegisteredSchema("PROTOBUF", "", references("PROTOBUF", dict.fromkeys(names, 'syntax = "proto3";')))
+        assert reason(decode(schema, FIRST)) == "invalid_schema"
+
+
+def test_a_schema_is_utf8_whatever_the_place() -> None:
+    schema = proto('// žluťoučký\nmessage A { string s = 1 [json_name = "é"]; }')
+    assert only(decode(schema, FIRST)) == {"s": ""}
+
+
+TOKENS = st.sampled_from(
+    ["message A", "{", "}", "enum E", "int32 a = 1;", "oneof o", "extend A", "import", '"a"', ";", "group G = 2", "E",
+     'syntax = "proto3";', 'edition = "2023";', "reserved 1 to max;", "map<string, A> m = 3;", "\0", "\ud800", "/*"]
+)  # fmt: skip
+
+
+@settings(QUICK, max_examples=12)  # each runs protoc
+@given(st.lists(TOKENS | st.text(max_size=4), max_size=12).map(" ".join) | st.binary(max_size=20).map(b64text))
+def test_whatever_the_schema_nothing_is_raised(text: str) -> None:
+    decode(RegisteredSchema("PROTOBUF", text), FIRST + b"\x08\x05")
 
 
 def test_few_bytes_do_not_become_a_row_beyond_all_bounds() -> None:
