@@ -32,7 +32,8 @@ _LONGEST_INTEGER = 4_000  # digits that Python turns into an int
 _SURROGATE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
 )
-_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|(-?(?:NaN|Infinity))', re.DOTALL)
+# Possessive: what a string was is never asked again, and the positions in it would take a hundred times its memory.
+_CONSTANT = re.compile(r'"(?:[^"\\]++|\\.)*+"|(-?(?:NaN|Infinity))', re.DOTALL)
 
 
 def utf8(value: bytes) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from decimal import Decimal
 from typing import Any
 
@@ -50,6 +51,16 @@ def refused(value: bytes) -> BadRecord:
     (bad,) = decoded.bad
     assert bad.row == 1
     return bad
+
+
+def test_the_place_of_nan_is_found_in_little_memory() -> None:
+    long = b"a" * 4_000_000
+    tracemalloc.start()
+    try:
+        assert refused(b'["' + long + b'\\"NaN",NaN]').detail.endswith("NaN is not JSON: char 4000009")
+        assert tracemalloc.get_traced_memory()[1] < 30 * len(long)
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("name", VECTORS)
