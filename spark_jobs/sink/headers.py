@@ -13,7 +13,11 @@ import re
 from functools import lru_cache
 
 from spark_jobs.sink.decode.scalars import quoted
+from spark_jobs.sink.decode.text import java_text
 from spark_jobs.sink.header_scalars import NUMERIC, TEMPORAL, Value, parse_number, parse_temporal, widened
+
+# Values that come again and again are short, and together they take little memory.
+MAX_REMEMBERED, MAX_REMEMBERED_BYTES = 4096, 256
 
 # A delimiter, or a run up to the next delimiter that no backslash precedes.
 _TOKEN = re.compile(r'[:,{}\[\]"]|(?:\\.|[^:,{}\[\]"\\])*\\?', re.DOTALL)
@@ -21,10 +25,13 @@ _BLANKS = "".join(map(chr, range(0x21)))
 _LITERALS = {"true": Value("boolean", value=True, text="true"), "false": Value("boolean", value=False, text="false")}
 
 
-@lru_cache(maxsize=4096)
 def header_text(value: bytes) -> str:
     """The JSON text of one header value; bytes that are not UTF-8 become replacement characters, as in Java."""
-    text = value.decode("utf-8", "replace")
+    return _remembered(value) if len(value) <= MAX_REMEMBERED_BYTES else _text_of(value)
+
+
+def _text_of(value: bytes) -> str:
+    text = java_text(value)
     if not text:
         return '""'
     try:
@@ -32,6 +39,9 @@ def header_text(value: bytes) -> str:
     except RecursionError:
         return quoted(text)
     return "null" if parsed is None else parsed.text
+
+
+_remembered = lru_cache(MAX_REMEMBERED)(_text_of)
 
 
 class _DataError(Exception):

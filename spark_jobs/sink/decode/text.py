@@ -6,6 +6,7 @@ Not for: JSON in a string (`json_plain`).
 
 from __future__ import annotations
 
+import re
 from binascii import b2a_base64
 
 import pyarrow as pa
@@ -13,6 +14,10 @@ import pyarrow as pa
 from spark_jobs.sink.decode.records import Decoded
 from spark_jobs.sink.decode.render import escaped, join
 from spark_jobs.sink.decode.rows import no_schema_ids
+
+# A surrogate in three bytes, or the first two of them where the third is missing. Python sees an error in each byte.
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_REPLACEMENT = "\ufffd".encode()
 
 
 class StringDecoder:
@@ -43,5 +48,16 @@ def utf8_text(values: pa.BinaryArray) -> pa.StringArray:
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:
-        texts = [None if value is None else value.decode("utf-8", "replace") for value in values.to_pylist()]
+        texts = [None if value is None else java_text(value) for value in values.to_pylist()]
         return pa.array(texts, pa.string())
+
+
+def java_text(value: bytes) -> str:
+    """The text that Java's decoder gives: replacement characters for what is not UTF-8, one for half a surrogate pair.
+
+    Source: java.lang.String of JDK 17, decodeUTF8.
+    """
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return _SURROGATE.sub(_REPLACEMENT, value).decode("utf-8", "replace")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import tracemalloc
 
 import pyarrow as pa
 import pytest
@@ -93,6 +94,16 @@ def test_a_header_value_is_taken_for_what_it_looks_like(value: str, expected: st
     assert header_text(value.encode()) == expected
 
 
+def test_long_values_are_not_remembered() -> None:
+    tracemalloc.start()
+    try:
+        for at in range(300):
+            header_text(b'["%d%s"]' % (at, b"x" * 20_000))
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
 def test_a_batch_of_headers_has_the_same_texts_as_one_by_one() -> None:
     values = [value.encode() for value, _ in VALUES]
     texts = header_texts(pa.array([*values, None], pa.binary())).to_pylist()
@@ -113,7 +124,9 @@ def test_whatever_the_values_a_batch_agrees_with_one_by_one(values: list[str | N
 
 
 def test_header_values_that_are_not_utf8_get_replacement_characters() -> None:
-    assert header_texts(pa.array([b"\xff", b"a"], pa.binary())).to_pylist() == ['"\ufffd"', '"a"']
+    values = [b"\xff", b"a", b"\xed\xa0\x80"]
+    assert header_texts(pa.array(values, pa.binary())).to_pylist() == ['"\ufffd"', '"a"', '"\ufffd"']
+    assert header_text(b"\xed\xa0\x80") == '"\ufffd"'
 
 
 RAW = pa.array([b"5", b"true", b'q"\\\n', b"", None, b"\xff", "Zoë".encode()], pa.binary())

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.sink.decode.text import BytesDecoder, StringDecoder
+from spark_jobs.sink.decode.text import BytesDecoder, StringDecoder, java_text
 
 QUICK = settings(max_examples=100, deadline=None)
 
@@ -34,6 +34,12 @@ def test_what_is_not_utf8_gets_the_replacement_characters_that_java_gives() -> N
     ]  # fmt: skip
 
 
+def test_half_a_surrogate_pair_is_one_replacement_character_as_in_java() -> None:
+    assert strings(b"\xed\xa0\x80", b"a\xed\xa0\xbd\xed\xb8\x80b", b"\xed\xa0", b"\xed\xbfA", b"\xed\x9f\xbf") == [
+        '"\ufffd"', '"a\ufffd\ufffdb"', '"\ufffd"', '"\ufffdA"', '"\ud7ff"',
+    ]  # fmt: skip
+
+
 def test_bytes_are_base64() -> None:
     decoded = BytesDecoder().decode(pa.array([None, b"", b"\0\1\2\xfe\xff"], pa.binary()))
     assert decoded.content.to_pylist() == [None, '""', '"AAEC/v8="']
@@ -55,7 +61,7 @@ def test_any_bytes_come_back(values: list[bytes | None]) -> None:
     texts = strings(*values)
     encoded = BytesDecoder().decode(pa.array(values, pa.binary())).content.to_pylist()
     for value, text, base in zip(values, texts, encoded, strict=True):
-        assert (text and json.loads(text)) == (None if value is None else value.decode("utf-8", "replace"))
+        assert (text and json.loads(text)) == (None if value is None else java_text(value))
         assert (base and base64.b64decode(json.loads(base))) == value
 
 
