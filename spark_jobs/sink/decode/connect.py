@@ -201,7 +201,7 @@ def _decimal(value: Decimal) -> str:
     exponent = value.as_tuple().exponent
     if not isinstance(exponent, int) or not -MAX_SCALE <= exponent <= scalars.MAX_NUMBER_DIGITS:
         return number_text(str(value))  # written out it would be mostly zeros
-    return scalars.decimal_text(int(value.scaleb(-exponent, scalars.EXACT)), -exponent)
+    return scalars.decimal_text(value)
 
 
 _PLAIN: dict[Type, Write] = {

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from spark_jobs.sink.decode.connect import DATE, DECIMAL, MAX_SCALE, TIME, Schema, Type
 from spark_jobs.sink.decode.records import INVALID_SCHEMA, SCHEMA_MISMATCH, MalformedError
-from spark_jobs.sink.decode.scalars import EXACT
+from spark_jobs.sink.decode.scalars import decimal_of
 
 Read: TypeAlias = Callable[[Any], Any]
 
@@ -132,8 +132,8 @@ def _integer(schema: Schema, path: str) -> Read:
 
     def read(value: Any) -> Any:
         if type(value) is not int:
-            # The range comes first: of a number with a long exponent no int is made.
-            if exactly or type(value) not in (float, Decimal) or not -limit <= value < limit or value != int(value):
+            # A float may have lost digits. The range comes first: of a number with a long exponent no int is made.
+            if exactly or type(value) is not Decimal or not -limit <= value < limit or value != int(value):
                 _not_a(path, schema.type, value)
             value = int(value)
         if not -limit <= value < limit:
@@ -183,7 +183,10 @@ def _decimal(schema: Schema, path: str) -> Read:
         unscaled = read_bytes(value)
         if not unscaled:
             _not_a(path, "decimal", value)
-        return Decimal(int.from_bytes(unscaled, "big", signed=True)).scaleb(-_scale(scale, path), EXACT)
+        try:
+            return decimal_of(unscaled, _scale(scale, path))
+        except ValueError as error:
+            _mismatch(path, f"is {error}")
 
     return read
 

@@ -80,9 +80,10 @@ def base64_text(raw: bytes) -> str:
 
 def decimal_text(raw: bytes, scale: int) -> str:
     """The text of a decimal in Avro's bytes. Raises MalformedError."""
-    if not raw:
-        raise malformed("a decimal of no bytes")
-    return scalars.decimal_text(int.from_bytes(raw, "big", signed=True), scale)
+    try:
+        return scalars.decimal_text(scalars.decimal_of(raw, scale))
+    except ValueError as error:
+        raise malformed(str(error)) from None
 
 
 _SCALARS: dict[tuple[str, str], Reader] = {

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 from binascii import b2a_base64
 from collections.abc import Callable, Iterable
-from decimal import Decimal
 from typing import Any, TypeAlias
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, OneofDescriptor
@@ -168,10 +167,10 @@ _decimal_text = connect.writer(connect.Schema(connect.Type.BYTES, connect.DECIMA
 
 
 def _decimal(message: Any) -> str:
-    if not message.value:
-        raise MalformedError(SCHEMA_MISMATCH, "a confluent.type.Decimal has no value")
-    unscaled = int.from_bytes(message.value, "big", signed=True)
-    return _decimal_text(Decimal(unscaled).scaleb(-message.scale, scalars.EXACT))
+    try:
+        return _decimal_text(scalars.decimal_of(message.value, message.scale))
+    except ValueError as error:
+        raise MalformedError(SCHEMA_MISMATCH, f"a confluent.type.Decimal cannot be read: {error}") from None
 
 
 def _date(message: Any) -> str:

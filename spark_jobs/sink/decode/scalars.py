@@ -18,8 +18,9 @@ MILLIS_PER_DAY = 86_400_000
 CLASSIC_ZONE, STREAMING_ZONE = "+0000", "Z"
 # Snowflake's NUMBER holds 38 digits; a longer decimal becomes a string so that no digit is lost.
 MAX_NUMBER_DIGITS = 38
-MAX_NUMBER = 10**MAX_NUMBER_DIGITS
 MAX_PLAIN_SCALE = 38
+# Digits are converted between bases in quadratic time: so many bytes, about 39,000 digits, take milliseconds.
+MAX_DECIMAL_BYTES = 16_384
 EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 quoted = encode_basestring
@@ -42,12 +43,27 @@ def not_finite_text(value: float) -> str:
     return '"Infinity"' if value > 0 else '"-Infinity"'
 
 
-def decimal_text(unscaled: int, scale: int) -> str:
-    """All digits of `unscaled` * 10**-`scale`: a number up to 38 digits, above that a string as Java prints it."""
-    exact = Decimal(unscaled).scaleb(-scale, EXACT)
-    if abs(unscaled) >= MAX_NUMBER:
-        return f'"{exact}"'
-    return format(exact, "f") if scale <= MAX_PLAIN_SCALE else str(exact)
+def decimal_of(raw: bytes, scale: int) -> Decimal:
+    """The decimal of an unscaled big-endian number. Raises ValueError: no bytes, or too many to convert."""
+    if not raw:
+        raise ValueError("a decimal of no bytes")
+    if len(raw) > MAX_DECIMAL_BYTES:
+        raise ValueError(f"a decimal of {len(raw)} bytes, more than {MAX_DECIMAL_BYTES}")
+    return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale, EXACT)
+
+
+def decimal_text(value: Decimal) -> str:
+    """All digits of a decimal: a number up to 38 digits, above that a string as Java prints it.
+
+    The exponent tells the scale; one above 38 is the caller's to refuse, it would be written out in zeros.
+    """
+    exponent = value.as_tuple().exponent
+    assert isinstance(exponent, int)
+    if not value:
+        value = value.copy_abs()  # Java has no negative zero
+    elif value.adjusted() - exponent >= MAX_NUMBER_DIGITS:
+        return f'"{value}"'
+    return format(value, "f") if -exponent <= MAX_PLAIN_SCALE else str(value)
 
 
 def date_text(days: int) -> str:
