@@ -45,12 +45,21 @@ class _Payloads:
         value = self._read(payload)
         return None if value is None else self._write(value)
 
-    def parsed(self, end: bytes) -> Any:
-        """The payload at the `end` of an envelope, parsed. Raises MalformedError or ValueError, whatever is wrong."""
+    def text_at(self, end: bytes) -> str | None:
+        """`text` of the payload at the `end` of an envelope. Raises MalformedError or ValueError, whatever is wrong.
+
+        The quick parser cuts numbers to doubles, of which no integer is read: the exact one has another look at those.
+        """
         end = end.rstrip(_BLANKS)
         if end[-1:] != b"}":
             raise ValueError
-        return json_text.parse(end[:-1].decode()) if self._exact else orjson.loads(end[:-1])
+        payload = end[:-1]
+        if not self._exact:
+            try:
+                return self.text(orjson.loads(payload))
+            except (ValueError, MalformedError):
+                pass
+        return self.text(json_text.parse(payload.decode()))
 
 
 class _Envelopes:
@@ -64,10 +73,9 @@ class _Envelopes:
         for beginning, payloads in self._beginnings:
             if value.startswith(beginning):
                 try:
-                    payload = payloads.parsed(value[len(beginning) :])
+                    return payloads.text_at(value[len(beginning) :])
                 except (ValueError, MalformedError):
                     break  # all of it tells what is wrong
-                return payloads.text(payload)
         return self._whole(value)
 
     def _whole(self, value: bytes) -> str | None:
@@ -94,6 +102,8 @@ class _Envelopes:
     def _learn(self, value: bytes, payloads: _Payloads) -> None:
         """Remember what stands in front of the payload, if the schema stands there and is complete."""
         beginning = b"".join(value.partition(_PAYLOAD)[:2])
+        if any(beginning == known for known, _ in self._beginnings):
+            return
         try:
             schema = _envelope(json_text.utf8(beginning + b"null}"))["schema"]
         except MalformedError:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.sink.decode import json_text
 from spark_jobs.sink.decode.json_envelope import MAX_BEGINNINGS, json_envelope_decoder
 from spark_jobs.sink.decode.records import INVALID_JSON, INVALID_SCHEMA, INVALID_UTF8, SCHEMA_MISMATCH, Decoded
 from spark_jobs.sink.decode.scalars import STREAMING_ZONE
@@ -168,6 +169,42 @@ def test_a_known_beginning_is_not_taken_for_more_than_it_is() -> None:
     assert decode(first, twice, late, spaced, half, inside, inside).content.to_pylist() == [
         '"a"', "5", "6", '"b"', '"\ufffd"', '"c"', '"c"',
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (b"0.99999999999999999999", None),
+        (b"9007199254740993.0", "9007199254740993"),
+        (b"5.0", "5"),
+        (b"18446744073709551617", None),
+        (b"1e400", None),
+        (b"1e18", "1000000000000000000"),
+    ],
+)
+def test_the_verdict_on_a_record_does_not_depend_on_those_before_it(payload: bytes, text: str | None) -> None:
+    schema = b'{"type":"struct","fields":[{"field":"a","type":"int64"},{"field":"b","type":"double"}]}'
+    one, other = (b'{"schema":%s,"payload":{"a":%s,"b":0.1}}' % (schema, each) for each in (payload, b"1"))
+    first, later = decode(one), decode(other, one, other, one)
+    (content,) = first.content.to_pylist()
+    assert content == (text and f'{{"a":{text},"b":0.1}}')
+    assert later.content.to_pylist()[1::2] == [content] * 2
+    assert [bad.detail for bad in later.bad] == [bad.detail for bad in first.bad] * 2
+
+
+def test_a_bad_payload_does_not_make_a_known_beginning_forgotten() -> None:
+    schemas = [{"type": "struct", "name": str(at), "fields": [{"field": "a", "type": "int8"}]} for at in range(8)]
+    assert len(schemas) == MAX_BEGINNINGS
+    decoder = json_envelope_decoder(STREAMING_ZONE)
+    good, bad = ([wrap(schema, {"a": each}) for schema in schemas] for each in (1, "x"))
+    decoder.decode(pa.array([*good, *bad[:1] * 20], pa.binary()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_text, "utf8", refuse)  # an envelope that is not known
+        assert not decoder.decode(pa.array(good, pa.binary())).bad
+
+
+def refuse(_: bytes) -> str:
+    raise AssertionError
 
 
 def test_decimals_anywhere_in_a_schema_keep_their_digits() -> None:
