@@ -6,8 +6,9 @@ then becomes (the sink's configuration decides).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ from spark_jobs.sink.decode.records import (
     Decoder,
     InvalidSchemaError,
 )
+from spark_jobs.sink.decode.unknown_ids import UnknownIds
 
 
 class FramedDecoder:
@@ -31,9 +33,11 @@ class FramedDecoder:
 
     kind: the kind of schema that the converter reads; an id of another kind makes its records bad.
     schema_of: gives the writer schema of an id. UnknownSchemaError makes the records of that id bad; anything else,
-        such as TransientError, passes and no record is judged.
+        such as TransientError, passes and no record is judged. Unknown ids are asked for again after a while, and not
+        beyond a number of them in one batch (`unknown_ids`).
     compile_schema: makes the decoder of one schema, which is given framed values of that schema only, none of them
         null. Raises InvalidSchemaError.
+    clock: seconds that only rise.
     """
 
     def __init__(
@@ -41,16 +45,19 @@ class FramedDecoder:
         kind: SchemaKind,
         schema_of: Callable[[int], RegisteredSchema],
         compile_schema: Callable[[RegisteredSchema], Decoder],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._kind, self._schema_of, self._compile_schema = kind, schema_of, compile_schema
         self._compiled: dict[int, Decoder] = {}
         self._refused: dict[int, str] = {}  # why; an id never changes its schema, so that is final too
+        self._unknown = UnknownIds(clock)
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """Decode one batch (n rows, null = tombstone, ids may mix)."""
         frames = Frames.of(values)
         bad: list[BadRecord] = _unframed(frames)
         rows = np.flatnonzero(frames.framed)
+        self._unknown.begin_batch()
         pieces = [self._of_one_id(int(found), rows[frames.ids[rows] == found], frames, bad) for found in _ids(frames)]
         content = _in_order(pieces, frames)
         bad.sort(key=lambda each: each.row)
@@ -62,36 +69,53 @@ class FramedDecoder:
         self, schema_id: int, rows: np.ndarray, frames: Frames, bad: list[BadRecord]
     ) -> tuple[np.ndarray, pa.StringArray]:
         """The texts of the rows that carry `schema_id`; what is bad among them is null and reported."""
-        try:
-            compiled = self._compile(schema_id)
-        except UnknownSchemaError as error:
-            detail = f"the registry does not know schema id {schema_id}: {error.what}"
-            return _all_bad(rows, UNKNOWN_SCHEMA_ID, detail, bad)
-        if compiled is None:
-            return _all_bad(rows, INVALID_SCHEMA, self._refused[schema_id], bad)
+        compiled = self._compile(schema_id)
+        if isinstance(compiled, _Unusable):
+            bad.extend(BadRecord(int(row), compiled.reason, compiled.detail) for row in rows)
+            return rows, pa.nulls(len(rows), pa.string())
         values = frames.values if len(rows) == len(frames.values) else frames.values.take(pa.array(rows))
         decoded = compiled.decode(values)
         bad.extend(replace(each, row=int(rows[each.row])) for each in decoded.bad)
         return rows, decoded.content
 
-    def _compile(self, schema_id: int) -> Decoder | None:
-        """The decoder of a schema; None where it is refused."""
+    def _compile(self, schema_id: int) -> Decoder | _Unusable:
+        """The decoder of a schema, or why there is none."""
         if schema_id not in self._compiled and schema_id not in self._refused:
-            schema = self._schema_of(schema_id)
-            if schema.kind != self._kind:
-                self._refused[schema_id] = (
-                    f"schema id {schema_id} is a {schema.kind} schema, the converter reads {self._kind}"
-                )
-                return None
+            detail = self._unknown.detail(schema_id)
+            if detail is not None:
+                return _Unusable(UNKNOWN_SCHEMA_ID, detail)
             try:
-                self._compiled[schema_id] = self._compile_schema(schema)
-            except InvalidSchemaError as error:
-                self._refused[schema_id] = f"the {self._kind} schema of id {schema_id} cannot be used: {error}"
-        return self._compiled.get(schema_id)
+                self._compile_new(schema_id, self._schema_of(schema_id))
+            except UnknownSchemaError as error:
+                return _Unusable(UNKNOWN_SCHEMA_ID, self._unknown.add(schema_id, error.what))
+        if schema_id in self._refused:
+            return _Unusable(INVALID_SCHEMA, self._refused[schema_id])
+        return self._compiled[schema_id]
+
+    def _compile_new(self, schema_id: int, schema: RegisteredSchema) -> None:
+        if schema.kind != self._kind:
+            self._refused[schema_id] = (
+                f"schema id {schema_id} is a {schema.kind} schema, the converter reads {self._kind}"
+            )
+            return
+        try:
+            self._compiled[schema_id] = self._compile_schema(schema)
+        except InvalidSchemaError as error:
+            self._refused[schema_id] = f"the {self._kind} schema of id {schema_id} cannot be used: {error}"
+
+
+@dataclass(frozen=True)
+class _Unusable:
+    """Why the records of a schema id are bad."""
+
+    reason: str
+    detail: str
 
 
 def _ids(frames: Frames) -> np.ndarray:
-    return np.unique(frames.ids[frames.framed])
+    """Each id once, in the order they come: what is not looked up stands behind what is truly unknown."""
+    ids, first = np.unique(frames.ids[frames.framed], return_index=True)
+    return ids[np.argsort(first)]
 
 
 def _unframed(frames: Frames) -> list[BadRecord]:
@@ -104,11 +128,6 @@ def _unframed(frames: Frames) -> list[BadRecord]:
         for row in np.flatnonzero(frames.too_short)
     ]
     return wrong + short
-
-
-def _all_bad(rows: np.ndarray, reason: str, detail: str, bad: list[BadRecord]) -> tuple[np.ndarray, pa.StringArray]:
-    bad.extend(BadRecord(int(row), reason, detail) for row in rows)
-    return rows, pa.nulls(len(rows), pa.string())
 
 
 def _in_order(pieces: list[tuple[np.ndarray, pa.StringArray]], frames: Frames) -> pa.StringArray:

@@ -12,7 +12,12 @@ import pytest
 from firn.errors import TransientError
 from firn.registry import RegisteredSchema, UnknownSchemaError
 from spark_jobs.sink.decode import Decoded, avro_decoder
-from spark_jobs.sink.decode.schema import InvalidSchemaError, parse_schema
+from spark_jobs.sink.decode.avro import AvroBodies
+from spark_jobs.sink.decode.decoder import FramedDecoder
+from spark_jobs.sink.decode.records import InvalidSchemaError
+from spark_jobs.sink.decode.scalars import CLASSIC_ZONE
+from spark_jobs.sink.decode.schema import parse_schema
+from spark_jobs.sink.decode.unknown_ids import MAX_IN_BATCH, REMEMBERED_SECONDS
 from spark_jobs.sink.decode.vector import VectorDecoder
 from tests.spark_jobs.sink.avro_cases import frame, parsed, write
 
@@ -113,18 +118,56 @@ def test_a_schema_that_cannot_be_used_is_asked_for_once_too() -> None:
     assert ["id 5" in details[0][0], "id 6" in details[0][1]] == [True, True]
 
 
-def test_a_schema_that_is_registered_later_is_found_then() -> None:
-    known: dict[int, RegisteredSchema] = {}
+class Registry:
+    """A registry that counts its requests, and a clock."""
 
-    def looked_up(schema_id: int) -> RegisteredSchema:
-        if schema_id not in known:
+    def __init__(self) -> None:
+        self.known: dict[int, RegisteredSchema] = {}
+        self.asked: list[int] = []
+        self.now = 0.0
+
+    def schema_of(self, schema_id: int) -> RegisteredSchema:
+        self.asked.append(schema_id)
+        if schema_id not in self.known:
             raise UnknownSchemaError("not yet")
-        return known[schema_id]
+        return self.known[schema_id]
 
-    decoder, values = avro_decoder(looked_up), pa.array([frame(b"\x02", 5)], pa.binary())
+    def decoder(self) -> FramedDecoder:
+        def bodies(schema: RegisteredSchema) -> AvroBodies:
+            return AvroBodies(schema.text, CLASSIC_ZONE, null_defaults=True)
+
+        return FramedDecoder("AVRO", self.schema_of, bodies, lambda: self.now)
+
+
+def test_a_schema_that_is_registered_later_is_found_after_a_while() -> None:
+    registry = Registry()
+    decoder, values = registry.decoder(), pa.array([frame(b"\x02", 5), None, frame(b"\x02", 5)], pa.binary())
+    details = [[bad.detail for bad in decoder.decode(values).bad] for _ in range(3)]
+    assert details == [["the registry does not know schema id 5: not yet"] * 2] * 3
+    registry.known[5] = avro(LONG)
     assert decoder.decode(values).bad
-    known[5] = avro(LONG)
-    assert decoder.decode(values).content.to_pylist() == ['{"n":1}']
+    assert registry.asked == [5]
+    registry.now += REMEMBERED_SECONDS
+    assert decoder.decode(values).content.to_pylist() == ['{"n":1}', None, '{"n":1}']
+    assert registry.asked == [5, 5]
+
+
+def test_a_batch_of_junk_asks_for_few_of_its_ids() -> None:
+    registry = Registry()
+    registry.known |= dict.fromkeys((3, 4), avro(LONG))
+    decoder = registry.decoder()
+    junk_ids = [*range(10**6, 0, -500)]
+    good, junk, last = (
+        pa.array([frame(b"\x02", each) for each in ids], pa.binary()) for ids in ([3], junk_ids, [3, 4])
+    )
+    assert not decoder.decode(good).bad
+    for _ in range(3):
+        decoded = decoder.decode(pa.concat_arrays([junk, last]))
+        assert [bad.reason for bad in decoded.bad] == ["unknown_schema_id"] * (len(junk) + 1)
+        assert decoded.content[len(junk)].as_py() == '{"n":1}'  # known before
+        assert "not looked up" in decoded.bad[MAX_IN_BATCH].detail
+        assert registry.asked == [3, *junk_ids[:MAX_IN_BATCH]]
+    assert decoder.decode(pa.concat_arrays([last, junk])).content.to_pylist()[:2] == ['{"n":1}'] * 2
 
 
 def test_a_registry_that_is_down_makes_no_bad_record() -> None:
