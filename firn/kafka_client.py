@@ -36,6 +36,8 @@ _PROVIDER = {
     "config.providers": "env",
     "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
 }
+# Reading must not make a topic, which Java's consumers do unless they are told; librdkafka's do not.
+_NEVER_MAKE_TOPICS = {"allow.auto.create.topics": "false"}
 _TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105
 
 
@@ -67,7 +69,7 @@ class KafkaClient:
         """
         values = self._values
         referred = {name: f"${{env:{variable}}}" for name, variable in _VARIABLES.items() if name in values}
-        return values | referred | (_PROVIDER if referred else {})
+        return _NEVER_MAKE_TOPICS | values | referred | (_PROVIDER if referred else {})
 
     def jvm_environment(self) -> dict[str, str]:
         """What the environment of a JVM must hold for `jvm_options`. Holds credentials; empty without any."""

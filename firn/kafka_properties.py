@@ -10,14 +10,16 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from firn.connector.config import KafkaProperty
 from firn.kafka_jaas import JaasError, login_of, render
-from firn.kafka_property_table import CONSUMER_ONLY, MECHANISMS, PRODUCER_ONLY, PROPERTIES, Kind
+from firn.kafka_property_table import CONSUMER_ONLY, MECHANISMS, PRODUCER_ONLY, PROPERTIES, Kind, Property
 
 Role = Literal["consumer", "producer", "admin"]
+_LONGEST_NUMBER = 40
 
 
 @dataclass(frozen=True)
@@ -121,15 +123,40 @@ def _value_fault(name: str, value: str) -> Fault | None:
     row, text = PROPERTIES[name], spelled(name, value)
     if text is None:
         return Fault(name, "It is none of the allowed values.", row.allowed)
-    if row.form == "integer" and not re.fullmatch(r"[+-]?\d+", text):
-        return Fault(name, "It is not an integer.")
-    if row.form == "number" and not re.fullmatch(r"[+-]?\d*\.?\d+", text):
-        return Fault(name, "It is not a number.")
+    if row.form != "text":
+        return _number_fault(name, text, row)
     if name in ("bootstrap.servers", "client.id") and not text:
         return Fault(name, "It is empty.")
-    # It becomes a word of Java's command line, where a space would begin another option.
-    if name == "sasl.oauthbearer.token.endpoint.url" and not re.fullmatch(r"https?://[^\s,\"']+", text):
+    if name == "bootstrap.servers" and "@" in text:  # brokers are named in logs and messages
+        return Fault(name, "It holds a user or password, which belong into sasl.jaas.config.")
+    return _token_url_fault(name, text) if name == "sasl.oauthbearer.token.endpoint.url" else None
+
+
+def _number_fault(name: str, text: str, row: Property) -> Fault | None:
+    """A number that Java's clients cannot be configured with: they would refuse it in the midst of a run."""
+    if row.form == "double":
+        sound, kind = re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)", text, re.ASCII), "a number"
+    else:
+        sound, kind = re.fullmatch(r"[+-]?\d+", text, re.ASCII), "an integer"
+    if not sound:
+        return Fault(name, f"It is not {kind}.")
+    # A text of thousands of digits is no number to Python either.
+    if len(text) > _LONGEST_NUMBER or not row.least <= (float(text) if row.form == "double" else int(text)) <= row.most:
+        return Fault(name, "It is out of the range that Kafka allows.", (f"{row.least} to {row.most}",))
+    return None
+
+
+def _token_url_fault(name: str, text: str) -> Fault | None:
+    """The address becomes a word of Java's command line, where everybody can read it and a space begins an option."""
+    try:
+        parts = urlsplit(text)
+        sound = re.fullmatch(r"https?://[^\s,\"']+", text) and parts.hostname and parts.port != 0
+    except ValueError:
+        sound = None
+    if not sound:
         return Fault(name, "It is not an http or https address.")
+    if "@" in parts.netloc:
+        return Fault(name, "It holds a user or password: give clientId and clientSecret in sasl.jaas.config.")
     return None
 
 

@@ -6,7 +6,7 @@ Sources: Apache Kafka 3.9 "Consumer Configs", librdkafka's CONFIGURATION.md, Spa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Kind = Literal["honoured", "warned", "refused"]
@@ -19,12 +19,17 @@ TOKEN_HANDLER = "org.apache.kafka.common.security.oauthbearer.secured.OAuthBeare
 
 @dataclass(frozen=True)
 class Property:
-    """One row. `librdkafka` is its name there, "" where only Java's clients know it; `bounds` is its range there."""
+    """One row. `librdkafka` is its name there, "" where only Java's clients know it; `bounds` is its range there.
+
+    `form` is Java's type, `least` and `most` its range there: beyond it Java's clients refuse to start.
+    """
 
     kind: Kind = "honoured"
     reason: str = ""
     secret: bool = False
-    form: Literal["text", "integer", "number"] = "text"
+    form: Literal["text", "int", "long", "short", "double"] = "text"
+    least: float = 0
+    most: float = 0
     allowed: tuple[str, ...] = ()
     librdkafka: str = ""
     bounds: tuple[int, int] | None = None
@@ -45,8 +50,13 @@ def _each(names: str, row: Property) -> dict[str, Property]:
     return dict.fromkeys(names.split(), row)
 
 
-def _integer(librdkafka: str = "", low: int = 0, high: int = 2**31 - 1) -> Property:
-    return Property(form="integer", librdkafka=librdkafka, bounds=(low, high) if librdkafka else None)
+def _int(least: int = -(2**31), librdkafka: str = "", low: int = 0, high: int = 2**31 - 1) -> Property:
+    bounds = (low, high) if librdkafka else None
+    return Property(form="int", least=least, most=2**31 - 1, librdkafka=librdkafka, bounds=bounds)
+
+
+def _long(least: int = -(2**63), librdkafka: str = "", low: int = 0, high: int = 2**31 - 1) -> Property:
+    return replace(_int(least, librdkafka, low, high), form="long", most=2**63 - 1)
 
 
 _SECURITY: dict[str, Property] = {
@@ -57,12 +67,12 @@ _SECURITY: dict[str, Property] = {
     "sasl.oauthbearer.token.endpoint.url": Property(librdkafka="sasl.oauthbearer.token.endpoint.url"),
     "sasl.oauthbearer.header.urlencode": Property(allowed=_BOOLEAN),
     **_each("sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name", Property()),
-    **_each(
-        "sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.retry.backoff.ms"
-        " sasl.login.retry.backoff.max.ms sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds",
-        _integer(),
-    ),
-    **_each("sasl.login.refresh.window.factor sasl.login.refresh.window.jitter", Property(form="number")),
+    **_each("sasl.login.connect.timeout.ms sasl.login.read.timeout.ms", _int()),
+    **_each("sasl.login.retry.backoff.ms sasl.login.retry.backoff.max.ms", _long()),
+    "sasl.login.refresh.buffer.seconds": Property(form="short", least=0, most=3600),
+    "sasl.login.refresh.min.period.seconds": Property(form="short", least=0, most=900),
+    "sasl.login.refresh.window.factor": Property(form="double", least=0.5, most=1.0),
+    "sasl.login.refresh.window.jitter": Property(form="double", least=0.0, most=0.25),
     **_each("ssl.truststore.location ssl.truststore.certificates", Property()),
     **_each("ssl.keystore.location ssl.keystore.certificate.chain", Property()),
     **_each("ssl.truststore.type ssl.keystore.type", Property(allowed=("PEM", "PKCS12", "JKS"))),
@@ -98,20 +108,21 @@ _CONNECTION: dict[str, Property] = {
     ),
     "metadata.recovery.strategy": Property(allowed=("none", "rebootstrap"), librdkafka="metadata.recovery.strategy"),
     "enable.metrics.push": Property(allowed=_BOOLEAN, librdkafka="enable.metrics.push"),
-    "request.timeout.ms": _integer("socket.timeout.ms", 10, 300_000),
-    "default.api.timeout.ms": _integer(),
-    "retries": _integer(),
-    "metadata.max.age.ms": _integer("topic.metadata.refresh.interval.ms", 1, 3_600_000),
-    "connections.max.idle.ms": _integer("connections.max.idle.ms"),
-    "socket.connection.setup.timeout.ms": _integer("socket.connection.setup.timeout.ms", 1000),
-    "socket.connection.setup.timeout.max.ms": _integer(),
-    "reconnect.backoff.ms": _integer("reconnect.backoff.ms", 0, 3_600_000),
-    "reconnect.backoff.max.ms": _integer("reconnect.backoff.max.ms", 0, 3_600_000),
-    "retry.backoff.ms": _integer("retry.backoff.ms", 1, 300_000),
-    "retry.backoff.max.ms": _integer("retry.backoff.max.ms", 1, 300_000),
-    "receive.buffer.bytes": _integer("socket.receive.buffer.bytes", 0, 100_000_000),
-    "send.buffer.bytes": _integer("socket.send.buffer.bytes", 0, 100_000_000),
-    **_each("metrics.num.samples metrics.sample.window.ms", _integer()),
+    "request.timeout.ms": _int(0, "socket.timeout.ms", 10, 300_000),
+    "default.api.timeout.ms": _int(0),
+    "retries": _int(0),
+    "metadata.max.age.ms": _long(0, "topic.metadata.refresh.interval.ms", 1, 3_600_000),
+    "connections.max.idle.ms": _long(librdkafka="connections.max.idle.ms"),
+    "socket.connection.setup.timeout.ms": _long(librdkafka="socket.connection.setup.timeout.ms", low=1000),
+    "socket.connection.setup.timeout.max.ms": _long(),
+    "reconnect.backoff.ms": _long(0, "reconnect.backoff.ms", 0, 3_600_000),
+    "reconnect.backoff.max.ms": _long(0, "reconnect.backoff.max.ms", 0, 3_600_000),
+    "retry.backoff.ms": _long(0, "retry.backoff.ms", 1, 300_000),
+    "retry.backoff.max.ms": _long(0, "retry.backoff.max.ms", 1, 300_000),
+    "receive.buffer.bytes": _int(-1, "socket.receive.buffer.bytes", 0, 100_000_000),
+    "send.buffer.bytes": _int(-1, "socket.send.buffer.bytes", 0, 100_000_000),
+    "metrics.num.samples": _int(1),
+    "metrics.sample.window.ms": _long(0),
     "metrics.recording.level": Property(allowed=("INFO", "DEBUG", "TRACE")),
     "auto.include.jmx.reporter": Property(allowed=_BOOLEAN),
     "metric.reporters": Property("refused", _CLASSES),
@@ -128,11 +139,11 @@ _READING: dict[str, Property] = {
     "isolation.level": Property(allowed=("read_uncommitted", "read_committed"), librdkafka="isolation.level"),
     "client.rack": Property(librdkafka="client.rack"),
     "check.crcs": Property(allowed=_BOOLEAN, librdkafka="check.crcs"),
-    "fetch.min.bytes": _integer("fetch.min.bytes", 1, 100_000_000),
+    "fetch.min.bytes": _int(0, "fetch.min.bytes", 1, 100_000_000),
     # librdkafka wants at least its message.max.bytes here.
-    "fetch.max.bytes": _integer("fetch.max.bytes", 1_000_000, 2_147_483_135),
-    "fetch.max.wait.ms": _integer("fetch.wait.max.ms", 0, 300_000),
-    "max.partition.fetch.bytes": _integer("max.partition.fetch.bytes", 1, 1_000_000_000),
+    "fetch.max.bytes": _int(0, "fetch.max.bytes", 1_000_000, 2_147_483_135),
+    "fetch.max.wait.ms": _int(0, "fetch.wait.max.ms", 0, 300_000),
+    "max.partition.fetch.bytes": _int(0, "max.partition.fetch.bytes", 1, 1_000_000_000),
     "max.poll.records": Property(
         "warned", "Batches are bounded by firn.batch.records and the buffer, not by single polls of Spark's source."
     ),

@@ -135,6 +135,10 @@ def test_what_has_no_effect_reaches_no_client():
     assert not {"max.poll.records", "group.id", "auto.offset.reset"} & made.jvm_options().keys()
 
 
+def test_reading_never_makes_a_topic():
+    assert client({"allow.auto.create.topics": "true"}).jvm_options()["allow.auto.create.topics"] == "false"
+
+
 def test_what_only_java_knows_reaches_java_alone():
     values = {"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256", "default.api.timeout.ms": "1000"}
     assert client(values).jvm_options().items() >= values.items()

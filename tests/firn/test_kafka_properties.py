@@ -125,9 +125,9 @@ def managed(endpoint: str) -> tuple[KafkaProperty, ...]:
 
 
 def examples() -> list[tuple[str, str]]:
-    """Values of every translated property; numbers also beyond librdkafka's range, which Java allows."""
+    """Values of every translated property; numbers also beyond librdkafka's range, as far as Java allows."""
     translated = {name: row for name, row in PROPERTIES.items() if row.librdkafka}
-    numbers = [(n, v) for n, row in translated.items() if row.form == "integer" for v in ("-1", "0", "99999999999")]
+    numbers = [(n, str(v)) for n, row in translated.items() if row.form != "text" for v in {row.least, 0, row.most}]
     return numbers + [
         (n, row.allowed[0] if row.allowed else "http://x") for n, row in translated.items() if row.form == "text"
     ]
@@ -139,3 +139,39 @@ def test_librdkafka_takes_what_a_property_becomes(name, value):
     config = kafka_client(Settings(), None, given).librdkafka()
     assert PROPERTIES[name].librdkafka in config
     AdminClient(config | {"log_level": 0})
+
+
+@pytest.mark.parametrize(
+    ("name", "within", "beyond"),
+    [
+        ("fetch.max.bytes", "2147483647", "99999999999999"),
+        ("request.timeout.ms", "0", "-5"),
+        ("receive.buffer.bytes", "-1", "-2"),
+        ("metadata.max.age.ms", "99999999999", str(2**63)),
+        ("connections.max.idle.ms", "-1", "9" * 5000),
+        ("sasl.login.connect.timeout.ms", "-1", str(2**31)),
+        ("sasl.login.refresh.buffer.seconds", "3600", "3601"),
+        ("sasl.login.refresh.window.factor", "0.5", "7"),
+        ("sasl.login.refresh.window.jitter", ".25", "0.3"),
+    ],
+)
+def test_numbers_have_the_range_that_java_checks_when_a_client_starts(name, within, beyond):
+    assert faults([KafkaProperty(name, SecretStr(within))]) == []
+    (fault,) = faults([KafkaProperty(name, SecretStr(beyond))])
+    assert "range" in fault.what
+    assert " to " in fault.allowed[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("sasl.oauthbearer.token.endpoint.url", "https://u:p@idp.example/token", "clientSecret"),
+        ("sasl.oauthbearer.token.endpoint.url", "https://token@idp.example", "clientSecret"),
+        ("sasl.oauthbearer.token.endpoint.url", "https://u:p/q@idp.example", "not an http or https address"),
+        ("bootstrap.servers", "u:p@broker:9092", "sasl.jaas.config"),
+    ],
+)
+def test_a_login_inside_an_address_is_refused_with_where_it_belongs(name, value, said):
+    (fault,) = faults([KafkaProperty(name, SecretStr(value))])
+    assert said in fault.what
+    assert faults([KafkaProperty("sasl.oauthbearer.token.endpoint.url", SecretStr("https://idp.example/a@b"))]) == []
