@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import certifi
 from confluent_kafka import KafkaError, TopicCollection
-from confluent_kafka.admin._acl import AclOperation
+from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]  # public all the same
 
 from firn import kafka
 from firn.connector.endpoints import Endpoint, Trust

@@ -5,6 +5,8 @@ It only looks: these objects belong to Terraform (infra/) or to an administrator
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from snowflake.connector import SnowflakeConnection
 
 from firn.provision.findings import Finding
@@ -12,12 +14,30 @@ from firn.snowflake import SnowflakeLogin, connect, query
 from firn.snowflake_faults import MissingObjectError
 
 
+@dataclass(frozen=True)
+class Session:
+    """What a session says about itself."""
+
+    user: str
+    role: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"user {self.user}, role {self.role}, version {self.version}"
+
+
 def check_snowflake(login: SnowflakeLogin) -> list[Finding]:
     """Log in and look for the objects. An absent one is a finding in state `missing`; a refused login raises."""
     with connect(login) as connection:
-        who = query(connection, "SELECT CURRENT_USER() AS LOGIN, CURRENT_ROLE() AS ROLE, CURRENT_VERSION() AS VERSION")
-        detail = f"user {who[0]['LOGIN']}, role {who[0]['ROLE']}, version {who[0]['VERSION']}"
-        return [Finding("snowflake login", login.account, "ok", detail), *look_for_objects(connection, login)]
+        who = session_of(connection)
+        return [Finding("snowflake login", login.account, "ok", str(who)), *look_for_objects(connection, login)]
+
+
+def session_of(connection: SnowflakeConnection) -> Session:
+    """Who is logged in, with which role, and the version of Snowflake."""
+    sql = "SELECT CURRENT_USER() AS LOGIN, CURRENT_ROLE() AS ROLE, CURRENT_VERSION() AS VERSION"
+    (who,) = query(connection, sql)
+    return Session(str(who["LOGIN"]), str(who["ROLE"]), str(who["VERSION"]))
 
 
 def look_for_objects(connection: SnowflakeConnection, login: SnowflakeLogin) -> list[Finding]:

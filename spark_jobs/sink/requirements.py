@@ -17,13 +17,11 @@ from firn.connector.config import Method, SinkConfig
 from firn.connector.live_check import LiveCheck, failed
 from firn.errors import ConfigError, FirnError
 from firn.grants import Privilege, held_privileges, name_parts
-from firn.provision.snowflake import look_for_objects
-from firn.snowflake import SnowflakeLogin, connect, query
+from firn.provision.snowflake import look_for_objects, session_of
+from firn.snowflake import SnowflakeLogin, connect
 from spark_jobs.sink import ledger_table, stage
 from spark_jobs.sink.identifiers import Namespace, quoted, table_for
 from spark_jobs.sink.tables import check_columns, columns_of
-
-_WHO = "SELECT CURRENT_USER() AS LOGIN, CURRENT_ROLE() AS ROLE, CURRENT_VERSION() AS VERSION"
 
 
 @dataclass(frozen=True)
@@ -46,10 +44,9 @@ def check_snowflake(config: SinkConfig, login: SnowflakeLogin, topics: Iterable[
     """Log in and look. Raises FirnError where the login does not work; all else is a check."""
     tables = tuple(dict.fromkeys(table_for(topic, config.table_map) for topic in topics))
     with connect(login, query_tag="firn sink validate") as connection:
-        who = query(connection, _WHO)[0]
-        found = f"user {who['LOGIN']}, role {who['ROLE']}, version {who['VERSION']}"
-        yield LiveCheck("snowflake login", "ok", found)
-        session = _Session(connection, config, login, str(who["ROLE"]), tables)
+        who = session_of(connection)
+        yield LiveCheck("snowflake login", "ok", str(who))
+        session = _Session(connection, config, login, who.role, tables)
         yield from _guarded("snowflake objects", lambda: _objects(session))
         for table in tables:
             yield from _guarded(f"table {table}", partial(_table, session, table))
