@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import urlsplit
 
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from pydantic import SecretStr
@@ -15,6 +15,7 @@ from pydantic import SecretStr
 from firn.connector.config import ProxyConfig, RegistryConfig
 from firn.errors import ConfigError
 from firn.proxy import url_for
+from firn.registry_urls import without_login
 from firn.secrets import RegistrySecret
 
 REQUEST_SECONDS = 5.0
@@ -25,7 +26,8 @@ REQUEST_SECONDS = 5.0
 class RegistryLogin:
     """How to reach and enter the registry. `urls` are tried in order and hold no credentials.
 
-    user_info: `<user>:<password>` of basic auth, for every url.
+    user_info: `<user>:<password>` of basic auth, for every url. `logical_cluster` (the registry's id, lsrc-...) and
+    `identity_pool` go with a token of Confluent Cloud.
     """
 
     urls: tuple[str, ...]
@@ -33,6 +35,8 @@ class RegistryLogin:
     bearer_token: SecretStr | None = None
     ca_location: str | None = None
     proxy: ProxyConfig | None = None
+    logical_cluster: str | None = None
+    identity_pool: str | None = None
 
 
 def login_from_secret(secret: RegistrySecret, proxy: ProxyConfig | None = None) -> RegistryLogin:
@@ -46,25 +50,19 @@ def login_from_config(config: RegistryConfig, proxy: ProxyConfig | None = None) 
 
     Raises ConfigError for a malformed url, without the url, which may hold a password.
     """
-    parts = [_split(url) for url in config.urls]
-    users = [SecretStr(_user_info(part)) for part in parts if part.username is not None]
-    urls = tuple(part._replace(netloc=part.netloc.rpartition("@")[2]).geturl() for part in parts)
-    user_info = config.user_info or next(iter(users), None)
-    return RegistryLogin(urls, user_info, config.bearer_token, config.ca_location, proxy)
-
-
-def _split(url: str) -> SplitResult:
     try:
-        parts = urlsplit(url.strip())
-        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
-            return parts
+        parts = [without_login(url) for url in config.urls]
     except ValueError:
-        pass
-    raise _malformed()
-
-
-def _user_info(parts: SplitResult) -> str:
-    return f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+        raise _malformed() from None
+    return RegistryLogin(
+        urls=tuple(url for url, _ in parts),
+        user_info=config.user_info or next((login for _, login in parts if login), None),
+        bearer_token=config.bearer_token,
+        ca_location=config.ca_location,
+        proxy=proxy,
+        logical_cluster=config.logical_cluster,
+        identity_pool=config.identity_pool,
+    )
 
 
 def _malformed() -> ConfigError:
@@ -107,8 +105,11 @@ def _credentials(login: RegistryLogin) -> dict[str, Any]:
         found |= {
             "bearer.auth.credentials.source": "STATIC_TOKEN",
             "bearer.auth.token": login.bearer_token.get_secret_value(),
-            "bearer.auth.logical.cluster": "",  # the client insists on it; other registries than Confluent's have none
+            # The client insists on it; other registries than Confluent Cloud's have none.
+            "bearer.auth.logical.cluster": login.logical_cluster or "",
         }
+        if login.identity_pool:
+            found["bearer.auth.identity.pool.id"] = login.identity_pool
     if login.ca_location:
         found["ssl.ca.location"] = login.ca_location
     return found | _proxy(login)

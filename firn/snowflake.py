@@ -20,6 +20,7 @@ from snowflake.connector import errors as driver
 
 from firn import proxy
 from firn.connector.config import ProxyConfig
+from firn.connector.shown import shown
 from firn.errors import ConfigError, TransientError
 from firn.keys import private_key_der
 from firn.secrets import SnowflakeSecret
@@ -129,7 +130,7 @@ def parse_url(url: str | None, account: str) -> tuple[Literal["http", "https"], 
         parts, port = urlsplit(""), None
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
         raise ConfigError(
-            f"The Snowflake URL {url!r} is not valid.",
+            f"The Snowflake URL {shown(url)!r} is not valid.",
             where="snowflake.url.name, FIRN_SNOWFLAKE_URL or `url` in the Snowflake secret",
             next_step="Write it as <account>.<region>.snowflakecomputing.com, with an optional :port.",
         )

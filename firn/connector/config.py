@@ -2,6 +2,10 @@
 
 Not for reading or checking (`firn.connector.parse`), nor for where the outside world is when the file leaves it out
 (settings and secrets). Times in seconds, sizes in bytes; None means: taken from settings and secrets.
+
+The clients of `firn` (Kafka, registry, Snowflake, proxy) take parts of this value and may import this module, although
+their packages are asked by `firn.connector.rules` and `firn.connector.live`: it holds types alone and imports nothing
+of Firn, so that no cycle of modules can come from it.
 """
 
 from __future__ import annotations
@@ -49,12 +53,17 @@ class HeaderFormat(StrEnum):
 
 @dataclass(frozen=True)
 class RegistryConfig:
-    """The schema registry that a connector names itself; `user_info` is `<user>:<password>`."""
+    """The schema registry that a connector names itself; `user_info` is `<user>:<password>`.
+
+    `logical_cluster` and `identity_pool` go with a token of Confluent Cloud.
+    """
 
     urls: tuple[str, ...]
     user_info: SecretStr | None = None
     bearer_token: SecretStr | None = None
     ca_location: str | None = None
+    logical_cluster: str | None = None
+    identity_pool: str | None = None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any, Literal
-from urllib.parse import unquote
 
 from pydantic import SecretStr
 
@@ -19,6 +18,7 @@ from firn.connector.converters import (
 )
 from firn.connector.parameters.connect import HEADER_CONVERTERS
 from firn.connector.transforms import hoisted
+from firn.registry_urls import without_login
 
 Side = Literal["key", "value"]
 _INPUT = {"key": "input.key.format", "value": "input.data.format"}
@@ -26,6 +26,7 @@ _DEFAULT = {"key": Format.STRING, "value": Format.AVRO}
 _HEADERS = dict(zip(HEADER_CONVERTERS, (HeaderFormat.SIMPLE, HeaderFormat.STRING, HeaderFormat.BYTES), strict=True))
 _PEM = (".pem", ".crt", ".cer", ".cert")
 _IGNORES_DEFAULTS = {Format.AVRO, Format.JSON_SCHEMA}
+_BESIDE_TOKEN = ("logical.cluster", "identity.pool.id")
 _PROTOBUF = ("int.for.enums", "generate.index.for.unions", "wrapper.for.raw.primitives", "flatten.unions")
 
 
@@ -140,7 +141,7 @@ def _registry(check: Check, side: Side) -> RegistryConfig | None:
         for login in filter(None, (info_name, f"{prefix}bearer.auth.token" if token else None)):
             check.fault(login, f"is given without {prefix}schema.registry.url")
         return None
-    urls, in_url = _without_login(check.get(name) or ())
+    urls, in_url = _without_logins(check.get(name) or ())
     source_name, source = _first(
         check, prefix, "basic.auth.credentials.source", "schema.registry.basic.auth.credentials.source"
     )
@@ -152,8 +153,20 @@ def _registry(check: Check, side: Side) -> RegistryConfig | None:
         check.fault(str(info_name), "is not <user>:<password>")
     if token is not None and (info or in_url):
         check.fault(f"{prefix}bearer.auth.token", "is given beside a user and password: only one login is possible")
-    chosen = in_url if source == "URL" else info or in_url
-    return RegistryConfig(urls, chosen, token, _ca_location(check, f"{prefix}schema.registry.ssl.truststore"))
+    return RegistryConfig(
+        urls,
+        in_url if source == "URL" else info or in_url,
+        token,
+        _ca_location(check, f"{prefix}schema.registry.ssl.truststore"),
+        *(_beside_token(check, f"{prefix}bearer.auth.{option}", token) for option in _BESIDE_TOKEN),
+    )
+
+
+def _beside_token(check: Check, name: str, token: SecretStr | None) -> str | None:
+    value: str | None = check.get(name)
+    if value and token is None:
+        check.warn(name, "has no effect without bearer.auth.token.")
+    return value
 
 
 def _ca_location(check: Check, prefix: str) -> str | None:
@@ -171,13 +184,8 @@ def _first(check: Check, prefix: str, *options: str) -> tuple[str | None, Any]:
     return None, None
 
 
-def _without_login(urls: tuple[str, ...]) -> tuple[tuple[str, ...], SecretStr | None]:
+def _without_logins(urls: tuple[str, ...]) -> tuple[tuple[str, ...], SecretStr | None]:
     """The addresses without user and password, and these, as Confluent's clients take them from the first address."""
-    bare: list[str] = []
-    login = None
-    for url in urls:
-        scheme, _, address = url.partition("://")
-        found, at, rest = address.rpartition("@")
-        bare.append(type(url)(f"{scheme}://{rest}".rstrip("/")))  # what came from a reference stays marked
-        login = login or (SecretStr(unquote(found)) if at else None)
-    return tuple(bare), login
+    parts = [(type(url), *without_login(url)) for url in urls]
+    login = next((login for _, _, login in parts if login), None)
+    return tuple(kind(bare) for kind, bare, _ in parts), login  # what came from a reference stays marked

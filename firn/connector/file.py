@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import javaproperties
+from javaproperties.reading import KeyValue
 
+from firn.connector.shown import shown
 from firn.errors import ConfigError
 
 _SHAPE = 'Write {"name": "...", "config": {"<parameter>": "<value>"}}.'
@@ -16,7 +19,7 @@ _SHAPE = 'Write {"name": "...", "config": {"<parameter>": "<value>"}}.'
 def read_connector_file(path: Path) -> Mapping[str, str]:
     """The parameters of a file as text by name. Raises ConfigError for a file that is none."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # editors of Windows put a byte order mark in front
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ConfigError(
@@ -29,25 +32,63 @@ def read_connector_file(path: Path) -> Mapping[str, str]:
 
 def _from_json(text: str, path: Path) -> Mapping[str, str]:
     try:
-        document = json.loads(text)
+        # Numbers keep their text: a parameter is one, and Connect takes it as it is written.
+        document = json.loads(text, object_pairs_hook=_distinct, parse_int=str, parse_float=str)
+    except _TwiceError as error:
+        raise _given_twice(error.key, path) from None
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"The file is not JSON: {error}", where=str(path), next_step=_SHAPE) from None
     nested = document.get("config", document) if isinstance(document, dict) else None
     if not isinstance(nested, dict):
         raise ConfigError("The file holds no connector configuration.", where=str(path), next_step=_SHAPE)
     config = {**nested, **({"name": document["name"]} if "name" in document else {})}
+    if nested.get("name", config.get("name")) != config.get("name"):
+        raise ConfigError(
+            f"The file names the sink twice: {shown(str(document['name']))!r} and {shown(str(nested['name']))!r}.",
+            where=str(path),
+            next_step="Give one name, or the same twice.",
+        )
     odd = sorted(key for key, value in config.items() if isinstance(value, dict | list) or value is None)
     if odd:
-        raise ConfigError(f"Not a single value: {', '.join(odd)}.", where=str(path), next_step=_SHAPE)
+        raise ConfigError(f"Not a single value: {', '.join(map(shown, odd))}.", where=str(path), next_step=_SHAPE)
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
 
 
 def _from_properties(text: str, path: Path) -> Mapping[str, str]:
     try:
-        return javaproperties.loads(text)
+        pairs = [(each.key, each.value) for each in javaproperties.parse(text) if isinstance(each, KeyValue)]
     except javaproperties.InvalidUEscapeError as error:
         raise ConfigError(
             f"The file is not a .properties file: {error}.",
             where=str(path),
             next_step="Write a backslash before `u` twice, or four hexadecimal digits behind it.",
         ) from None
+    try:
+        return _distinct(pairs)
+    except _TwiceError as error:
+        raise _given_twice(error.key, path) from None
+
+
+class _TwiceError(Exception):
+    """A name that is given twice: which value was meant, nobody knows."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+def _distinct(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _TwiceError(key)
+        found[key] = value
+    return found
+
+
+def _given_twice(key: str, path: Path) -> ConfigError:
+    return ConfigError(
+        f"The file gives {shown(key)} twice.",
+        where=str(path),
+        next_step="Keep the one that is meant; remove the other.",
+    )

@@ -7,10 +7,12 @@ Every fault is reported at once. The parameters are those of `firn.connector.par
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from firn.connector.build import build
-from firn.connector.checked import Check, CheckedConfig
+from firn.connector.checked import Check, CheckedConfig, Effective, Fault, Warned
 from firn.connector.config import SinkConfig
 from firn.connector.conversion import convert
 from firn.connector.effective import effective_values
@@ -18,6 +20,9 @@ from firn.connector.file import read_connector_file
 from firn.connector.reading import read_all
 from firn.connector.references import Resolver
 from firn.connector.rules import apply_rules
+from firn.connector.shown import shown
+
+_Line = TypeVar("_Line", Fault, Warned, Effective)
 
 
 def load_sink_config(path: Path, resolver: Resolver | None = None) -> SinkConfig:
@@ -40,12 +45,19 @@ def check_sink_config(raw: Mapping[str, str], *, where: str, resolver: Resolver 
     apply_rules(check)
     value, key = convert(check)
     config = None if check.faults or check.unchecked else build(check, value, key)
+    faulty = {fault.name for fault in check.faults}
     return CheckedConfig(
         where=where,
-        faults=tuple(check.faults),
-        warnings=tuple(check.warnings),
-        effective=effective_values(check, value, key),
+        faults=tuple(map(_named, check.faults)),
+        # What is wrong is not also without effect.
+        warnings=tuple(_named(warned) for warned in check.warnings if warned.name not in faulty),
+        effective=tuple(map(_named, effective_values(check, value, key))),
         pending=tuple(check.pending),
         unchecked=tuple(check.unchecked),
         config=config,
     )
+
+
+def _named(line: _Line) -> _Line:
+    """A line of the outcome under a name that can be shown: names are the file's, too."""
+    return replace(line, name=shown(line.name))

@@ -8,15 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from firn.connector.parameter import Reader, ReadError
+from firn.registry_urls import without_login
 
 # The official check: three or more labels, with or without scheme and port (SnowflakeURL of the official connector).
 _SNOWFLAKE_URL = re.compile(r"(https?://)?[\w-]+(\.[\w-]+){2,}(:\d+)?/?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$-]*")
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]+")
+_TOPIC_LENGTH = 249
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$]+")
+# Azure's file systems name the container in front of the @.
+_CONTAINERS = ("abfs", "abfss", "wasb", "wasbs")
 _HOST = re.compile(r"[A-Za-z0-9._:\[\]-]+")
 
 
@@ -53,8 +56,11 @@ def _topics(value: str) -> tuple[str, ...]:
 
 def _topic(value: str) -> str:
     # Confluent Cloud writes its default as dlq-${connector}; the name is put in later.
-    if not _TOPIC.fullmatch(value.strip().replace("${connector}", "x")):
+    name = value.strip().replace("${connector}", "x")
+    if not _TOPIC.fullmatch(name):
         raise ReadError("names a topic with other characters than letters, digits, '.', '_', '-'", detail=repr(value))
+    if len(name) > _TOPIC_LENGTH:
+        raise ReadError(f"names a topic of more than {_TOPIC_LENGTH} characters", detail=repr(value))
     return value.strip()
 
 
@@ -98,10 +104,25 @@ def _urls(value: str) -> tuple[str, ...]:
 
 def _is_http(url: str) -> bool:
     try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and " " not in url
+        without_login(url)
     except ValueError:
         return False
+    return " " not in url
+
+
+def _location(value: str) -> str:
+    """A path, or a location of a file system; a key inside it would stand in plans and logs."""
+    scheme, separator, rest = _text(value).partition("://")
+    authority, _, path = rest.partition("/")
+    user, at, _ = authority.rpartition("@")
+    login = bool(at) and (":" in user or scheme.lower() not in _CONTAINERS)
+    cut_login = "@" in path and re.search(r":(?!\d+$)", authority) is not None  # a key may hold a slash
+    if separator and (login or cut_login):
+        raise ReadError(
+            "holds a user or key: give it to Spark's file system instead (for s3a the variables AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY, or fs.s3a.access.key and fs.s3a.secret.key in core-site.xml)"
+        )
+    return value.strip()
 
 
 def _hosts(value: str) -> tuple[str, ...]:
@@ -140,9 +161,9 @@ TABLE_MAP = Reader("map", _table_map)
 SNOWFLAKE_URL = Reader("address", _url)
 URLS = Reader("list of addresses", _urls)
 HOST = Reader("host", _host)
+LOCATION = Reader("path or location", _location)
 HOSTS = Reader("list of host patterns", _hosts)
 PAIRS = Reader("map", _pairs)
-WHOLE = Reader("whole number", _whole)
 
 
 def whole(minimum: int, maximum: int | None = None) -> Reader:
@@ -158,6 +179,18 @@ def whole(minimum: int, maximum: int | None = None) -> Reader:
 
     shown = f"{minimum} or more" if maximum is None else f"{minimum} to {maximum}"
     return Reader("whole number", parse, (shown,))
+
+
+def at_most(maximum: int) -> Reader:
+    """A whole number without a minimum: what is too small is raised by a rule."""
+
+    def parse(value: str) -> int:
+        number = _whole(value)
+        if number > maximum:
+            raise ReadError(f"is above the maximum {maximum}")
+        return number
+
+    return Reader("whole number", parse, (f"{maximum} or less",))
 
 
 def seconds(minimum: float) -> Reader:

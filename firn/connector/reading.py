@@ -9,14 +9,13 @@ import difflib
 import re
 from typing import Any
 
-from pydantic import SecretStr
+from pydantic import Secret, SecretStr
 
 from firn.connector import readers
 from firn.connector.checked import Check, Fault, Given
 from firn.connector.parameter import Effect, Parameter, ReadError
 from firn.connector.parameters import PARAMETERS
 from firn.connector.references import (
-    HIDDEN,
     Referenced,
     ReferenceFault,
     Resolver,
@@ -24,12 +23,12 @@ from firn.connector.references import (
     has_reference,
     is_reference,
 )
+from firn.connector.shown import HIDDEN, shown
 from firn.kafka_properties import Judgement, judge
 
 _TRANSFORM = re.compile(r"(transforms|predicates)\.([^.]+)\.(.+)")
 _CLIENTS = {"kafka.": "consumer", "consumer.override.": "consumer", "producer.override.": "producer"}
 _OTHER_CLIENTS = {"admin.override.": "admin"}
-_LONGEST = 200
 _EFFECTS = {"honoured": Effect.HONOURED, "warned": Effect.NO_EFFECT, "refused": Effect.REFUSED}
 
 
@@ -105,8 +104,10 @@ def _read(check: Check, parameter: Parameter, raw: str, resolver: Resolver, near
     try:
         value = parameter.reader.parse(text)
     except ReadError as error:
-        hidden = referenced or parameter.secret or not error.detail
-        check.fault(name, error.problem if hidden else f"{error.problem}: {error.detail}", parameter.reader.allowed)
+        # A part of a value says less about where a login in it ends than the whole.
+        hidden = referenced or parameter.secret or not error.detail or "@" in text
+        problem = error.problem if hidden else f"{error.problem}: {shown(error.detail)}"
+        check.fault(name, problem, parameter.reader.allowed)
         return
     check.given[name] = Given(parameter, given.shown, referenced, _masked(value, parameter, referenced))
     if parameter.effect is Effect.NO_EFFECT:
@@ -115,19 +116,16 @@ def _read(check: Check, parameter: Parameter, raw: str, resolver: Resolver, near
 
 def _shown(parameter: Parameter, raw: str) -> str:
     if is_reference(raw):
-        return raw.strip()
+        return shown(raw.strip())
     if parameter.secret:
         return HIDDEN
-    # An address may carry a password.
-    shown = re.sub(r"(://)[^/@\s]+@", r"\1(hidden)@", raw)
-    shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
-    return shown if shown.isprintable() else repr(shown)
+    return shown(raw)
 
 
 def _masked(value: Any, parameter: Parameter, referenced: bool) -> Any:
     """The value so that no repr shows it where it is secret or came from a reference."""
     if parameter.secret:
-        return SecretStr(value)
+        return SecretStr(value) if isinstance(value, str) else Secret(value)
     if not referenced:
         return value
     if isinstance(value, str):

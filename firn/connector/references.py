@@ -20,7 +20,6 @@ from firn.settings import Settings
 
 PROVIDERS = ("secretsmanager", "env", "file")
 _REFERENCE = re.compile(r"\$\{([A-Za-z][\w-]*):([^{}]*)\}")
-HIDDEN = "(hidden)"
 
 
 class ReferenceFault(Exception):  # noqa: N818 (never leaves this package)

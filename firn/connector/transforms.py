@@ -15,8 +15,8 @@ def hoisted(check: Check) -> dict[str, tuple[str, ...]]:
     if check.has("transforms") and check.given["transforms"].referenced:
         check.fault("transforms", "must not be a reference: its names are parts of other parameters' names")
         names = ()
-    for predicate in check.get("predicates") or ():
-        check.fault("predicates", f"names {predicate!r}, and predicates are not supported: remove it")
+    if check.get("predicates"):
+        check.fault("predicates", "names a predicate, and predicates are not supported: leave it out")
     for name in names:
         side, field = _hoist(check, f"transforms.{name}")
         if side and field:

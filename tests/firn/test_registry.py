@@ -46,13 +46,17 @@ def record(name, *fields, namespace="test"):
 
 
 @contextmanager
-def answering(status, body, requests=None):
-    """The address of a server that gives every request the same answer; notes path and authorization in `requests`."""
+def answering(status, body, requests=None, headers=None):
+    """The address of a server that gives every request the same answer; notes path and authorization in `requests`,
+    all headers in `headers`.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
             if requests is not None:
                 requests.append((self.path, self.headers.get("Authorization")))
+            if headers is not None:
+                headers.append(dict(self.headers))
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -131,6 +135,19 @@ def test_a_token_is_sent_as_such():
     assert [each for _, each in seen] == ["Bearer t0ken"]
 
 
+def test_cluster_and_pool_go_with_a_token_of_confluent_cloud():
+    seen = []
+    with answering(200, SCHEMA, headers=seen) as url:
+        config = RegistryConfig((url,), bearer_token=SecretStr("t"), logical_cluster="lsrc-1", identity_pool="pool-1")
+        registered_schema(registry_client(login_from_config(config)), 7)
+    assert (seen[0]["target-sr-cluster"], seen[0]["Confluent-Identity-Pool-Id"]) == ("lsrc-1", "pool-1")
+
+
+def test_an_at_sign_behind_the_host_is_part_of_the_path():
+    login = login_from_config(RegistryConfig(("https://gw.corp/registry@eu",)))
+    assert (login.urls, login.user_info) == (("https://gw.corp/registry@eu",), None)
+
+
 def test_credentials_inside_the_urls_count_where_no_others_are_named_and_never_stay_there():
     urls = ("http://u%40x:p%3Aw@one.example:8081/api", "https://two.example")
     login = login_from_config(RegistryConfig(urls))
@@ -142,7 +159,7 @@ def test_credentials_inside_the_urls_count_where_no_others_are_named_and_never_s
 
 def test_a_secret_may_hold_several_urls():
     login = login_from_secret(RegistrySecret(url="http://a.example, http://b.example/", api_key="k", api_secret="s"))
-    assert login.urls == ("http://a.example", "http://b.example/")
+    assert login.urls == ("http://a.example", "http://b.example")
 
 
 def test_a_login_travels_to_executors_serves_as_a_key_and_shows_no_secret():

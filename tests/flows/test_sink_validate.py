@@ -129,6 +129,16 @@ def test_secrets_manager_down_is_a_failed_check(offline, tmp_path: Path):
     assert "Secrets Manager does not answer" in check["found"]
 
 
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_names_and_values_that_no_terminal_should_get_are_escaped(offline, tmp_path: Path, options: tuple[str, ...]):
+    file = written(tmp_path / "sink.json", {"topics": "orders", "x\ud800": "1", "\x1b[31m": "1"}, "orders\udc00\u202e")
+    done = offline(file, *options)
+    assert done.returncode == 3, done.stderr
+    assert "\\udc00\\u202e" in done.stdout.replace("\\\\", "\\")
+    assert not {"\x1b", "\u202e"} & set(done.stdout + done.stderr)
+    assert "Traceback" not in done.stderr
+
+
 def test_a_file_that_is_none(offline, tmp_path: Path):
     done = offline(tmp_path / "absent.json", "--json")
     assert done.returncode == 3

@@ -20,7 +20,13 @@ _RESTARTS = "Firn retries every transient fault itself until FIRN_RETRY_DEADLINE
 
 CONNECT = group(
     "Connector and topics",
-    honoured("name", r.NAME, "Name of the sink: part of its stage paths and its rows in the ledger.", required=True),
+    honoured(
+        "name",
+        r.NAME,
+        "Name of the sink: part of its stage paths and its rows in the ledger.",
+        required=True,
+        empty=False,
+    ),
     honoured(
         "connector.class",
         r.class_name(dict.fromkeys(CLASSES), "class of the connector"),
@@ -28,21 +34,17 @@ CONNECT = group(
         "others change nothing.",
         CLASSES[0],
     ),
-    honoured(
-        "topics", r.TOPICS, "Topics, separated by commas. Exactly one of `topics` and `topics.regex`.", empty=True
-    ),
+    honoured("topics", r.TOPICS, "Topics, separated by commas. Exactly one of `topics` and `topics.regex`."),
     honoured(
         "topics.regex",
         r.REGEX,
         "Topics by regular expression over the whole name, in Python's dialect. Topics that match later are picked up "
         "from their beginning (`firn.topics.refresh.seconds`).",
-        empty=True,
     ),
     honoured(
         "tasks.max",
         r.whole(1),
         "Partitions that are worked on at a time, at most; absent: all of Spark's cores.",
-        empty=True,
     ),
     no_effect(
         "tasks.max.enforce",
@@ -55,9 +57,8 @@ CONNECT = group(
         "transforms",
         r.LIST,
         "Names of single message transforms, in order. HoistField is the one that Firn knows (see below).",
-        empty=True,
     ),
-    honoured("predicates", r.LIST, "Names of predicates. None can be used: any name is refused.", empty=True),
+    honoured("predicates", r.LIST, "Names of predicates. None can be used: any name is refused."),
     no_effect(
         "config.action.reload",
         r.one_of("none", "restart"),

@@ -17,15 +17,15 @@ METHOD = group(
         "SNOWPIPE stages files and copies them. SNOWPIPE_STREAMING is checked in full and cannot be run yet.",
         "SNOWPIPE",
     ),
-    honoured("buffer.count.records", r.whole(1), "Records of a partition that fill a file.", "10000", empty=True),
+    honoured("buffer.count.records", r.whole(1), "Records of a partition that fill a file.", "10000", empty=False),
     honoured(
         "buffer.flush.time",
-        r.WHOLE,
+        r.at_most(86_400),
         "Seconds that records wait at most. Less than the minimum (10 with SNOWPIPE, 1 with SNOWPIPE_STREAMING) is "
         "raised to it, with a warning.",
         "120",
         streaming_default="10",
-        empty=True,
+        empty=False,
     ),
     honoured(
         "buffer.size.bytes",
@@ -33,7 +33,7 @@ METHOD = group(
         "Bytes of a partition that fill a file.",
         "5000000",
         streaming_default="20000000",
-        empty=True,
+        empty=False,
     ),
 )
 
@@ -46,7 +46,13 @@ STREAMING = group(
         "Memory of the streaming client; -1: its own default.",
         "-1",
     ),
-    pending("snowflake.streaming.client.provider.override.map", r.PAIRS, "Properties of the streaming client.", ""),
+    pending(
+        "snowflake.streaming.client.provider.override.map",
+        r.PAIRS,
+        "Properties of the streaming client.",
+        "",
+        secret=True,
+    ),
     pending(
         "enable.streaming.client.optimization",
         r.BOOLEAN,
@@ -149,10 +155,15 @@ FIRN = group(
         "firn.batch.bytes", r.whole(1), "Bytes of one batch at most, by observed record size.", str(512 * 1024**2)
     ),
     honoured("firn.trigger.interval.seconds", r.seconds(0), "Seconds between the starts of two batches.", "1"),
-    honoured("firn.topics.refresh.seconds", r.seconds(1), "How often topics.regex looks for new topics.", "30"),
+    honoured(
+        "firn.topics.refresh.seconds",
+        r.seconds(1),
+        "How often the sink looks for new topics of topics.regex, and for new partitions of all its topics.",
+        "30",
+    ),
     honoured(
         "firn.checkpoint.location",
-        r.TEXT,
+        r.LOCATION,
         "Where Spark keeps its plan of batches; any file system that Spark knows.",
         elsewhere="FIRN_HOME/checkpoints",
     ),

@@ -8,8 +8,8 @@ from firn.connector.parameter import Effect, Parameter, Reader
 
 
 def honoured(name: str, reader: Reader, doc: str, default: str | None = None, **more: object) -> Parameter:
-    """A parameter that Firn follows."""
-    return replace(Parameter(name, reader, doc, default), **more)  # type: ignore[arg-type]
+    """A parameter that Firn follows. An empty text counts as absent, since exported files carry it."""
+    return replace(Parameter(name, reader, doc, default, empty=True), **more)  # type: ignore[arg-type]
 
 
 def no_effect(
@@ -32,10 +32,19 @@ def pending(
     reason: str = "Governs SNOWPIPE_STREAMING, which is still to come.",
     *,
     v4_default: str | None = None,
+    secret: bool = False,
 ) -> Parameter:
     """A parameter that is checked in full and governs what cannot be run yet."""
     return Parameter(
-        name, reader, doc, default, v4_default=v4_default, effect=Effect.PENDING, reason=reason, empty=True
+        name,
+        reader,
+        doc,
+        default,
+        v4_default=v4_default,
+        effect=Effect.PENDING,
+        reason=reason,
+        secret=secret,
+        empty=True,
     )
 
 

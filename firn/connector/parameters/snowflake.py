@@ -15,14 +15,14 @@ LOGIN = group(
         r.SNOWFLAKE_URL,
         "Address of the account; scheme and port may be left out.",
         elsewhere=_SECRET,
+        empty=False,
     ),
-    honoured("snowflake.user.name", r.TEXT, "User of the key-pair login.", elsewhere=_SECRET),
+    honoured("snowflake.user.name", r.TEXT, "User of the key-pair login.", elsewhere=_SECRET, empty=False),
     honoured(
         "snowflake.role.name",
         r.TEXT,
         "Role of the session. Required with SNOWPIPE_STREAMING where the file names the user.",
         elsewhere=_SECRET,
-        empty=True,
     ),
     honoured(
         "snowflake.private.key",
@@ -30,6 +30,7 @@ LOGIN = group(
         "RSA private key of the user, 2048 bits or more: PKCS#8 or PKCS#1, with PEM headers or without.",
         elsewhere=_SECRET,
         secret=True,
+        empty=False,
     ),
     honoured(
         "snowflake.private.key.passphrase",
@@ -37,16 +38,16 @@ LOGIN = group(
         "Passphrase of an encrypted private key.",
         elsewhere=_SECRET,
         secret=True,
-        empty=True,
     ),
-    honoured("snowflake.database.name", r.TEXT, "Database of the tables.", elsewhere="FIRN_SNOWFLAKE_DATABASE"),
-    honoured("snowflake.schema.name", r.TEXT, "Schema of the tables.", elsewhere="FIRN_SNOWFLAKE_SCHEMA"),
+    honoured(
+        "snowflake.database.name", r.TEXT, "Database of the tables.", elsewhere="FIRN_SNOWFLAKE_DATABASE", empty=False
+    ),
+    honoured("snowflake.schema.name", r.TEXT, "Schema of the tables.", elsewhere="FIRN_SNOWFLAKE_SCHEMA", empty=False),
     honoured(
         "snowflake.authenticator",
         r.one_of("snowflake_jwt", "oauth"),
         "How the user logs in. `oauth` is refused: Firn uses the key pair only.",
         "snowflake_jwt",
-        empty=True,
     ),
     no_effect("snowflake.oauth.client.id", r.TEXT, "Client of the OAuth login.", _OAUTH),
     no_effect("snowflake.oauth.client.secret", r.TEXT, "Secret of that client.", _OAUTH, secret=True),
@@ -63,23 +64,22 @@ PROXY = group(
         r.HOST,
         "HTTP proxy of the Snowflake and the registry client; together with jvm.proxy.port.",
         "",
-        empty=True,
     ),
-    honoured("jvm.proxy.port", r.whole(1, 65535), "Port of the proxy.", "", empty=True),
+    honoured("jvm.proxy.port", r.whole(1, 65535), "Port of the proxy.", ""),
     honoured(
         "jvm.nonProxy.hosts",
         r.HOSTS,
         "Hosts that are reached without the proxy: patterns with `*`, separated by `|`.",
         "",
-        empty=True,
     ),
-    honoured("jvm.proxy.username", r.TEXT, "User of the proxy.", "", empty=True),
-    honoured("jvm.proxy.password", r.TEXT, "Password of the proxy.", secret=True, empty=True),
+    honoured("jvm.proxy.username", r.TEXT, "User of the proxy.", ""),
+    honoured("jvm.proxy.password", r.TEXT, "Password of the proxy.", secret=True),
     no_effect(
         "snowflake.jdbc.map",
         r.PAIRS,
         "Properties of Snowflake's JDBC driver.",
         "Firn uses Snowflake's Python driver, whose settings are its own.",
+        secret=True,
     ),
 )
 
@@ -91,7 +91,6 @@ TABLES = group(
         "<topic>:<table>, separated by commas; the topic may be a regular expression, and no two may overlap. Topics "
         "that are not named go to a table of their own name.",
         "",
-        empty=True,
     ),
     honoured("auto.create.tables", r.BOOLEAN, "Make a table that is absent.", "true"),
     pending(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firn.connector.checked import CheckedConfig
+from firn.connector.checked import CheckedConfig, Effective, Fault, Warned
 from firn.connector.parameters import PARAMETERS
 from firn.connector.parse import check_sink_config
 from firn.errors import ConfigError
@@ -13,13 +16,14 @@ from tests.support.connectors import MINIMAL
 
 SECRET = "s3cr3t-hunter2"
 FAMILIES = ("kafka.sasl.jaas.config", "kafka.ssl.key.password", "consumer.override.ssl.keystore.key", "unknown.name")
+ANY_CHARACTER = st.characters(codec=None, exclude_categories=())  # also halves of surrogate pairs
 NAMES = st.one_of(
     st.sampled_from(sorted(PARAMETERS)),
     st.sampled_from(["transforms.a.type", "transforms.a.field", "predicates.a.type", "kafka.fetch.min.bytes"]),
-    st.text(max_size=20),
+    st.text(ANY_CHARACTER, max_size=20),
 )
 VALUES = st.one_of(
-    st.text(max_size=40),
+    st.text(ANY_CHARACTER, max_size=40),
     st.sampled_from(
         ["true", "false", "1", "-1", "0", "", "a", "a:b", "a:bb,c:dd", "http://x", "https://u:p@x", "AVRO"]
     ),
@@ -43,6 +47,9 @@ def test_any_configuration_has_an_answer(raw: dict[str, str], minimal: bool) -> 
     assert (checked.config is None) == bool(checked.faults or checked.unchecked)
     said = refusal(checked)
     assert all(fault.name in said for fault in checked.faults)
+    lines: list[Fault | Warned | Effective] = [*checked.faults, *checked.warnings, *checked.effective]
+    assert all(json.dumps(asdict(line), ensure_ascii=False).encode() for line in lines)
+    assert all(line.name.isprintable() for line in lines)
 
 
 @settings(max_examples=100, deadline=None)

@@ -211,3 +211,20 @@ def test_other_transforms_and_predicates_are_refused_by_name() -> None:
     assert "transforms.a.predicate" in faults(
         hoist("a", "Key", "f") | {"transforms": "a", "transforms.a.predicate": "p"}
     )
+
+
+def test_an_at_sign_behind_the_host_is_part_of_the_registrys_path() -> None:
+    registry = parsed(AVRO | {URL: "https://gw.corp/registry@eu,https://u:p@q@gw.corp/b"}).value.registry
+    assert registry is not None
+    assert registry.urls == ("https://gw.corp/registry@eu", "https://gw.corp/b")
+    assert registry.user_info is not None
+    assert registry.user_info.get_secret_value() == "u:p@q"
+
+
+def test_a_token_of_confluent_cloud_comes_with_cluster_and_pool() -> None:
+    options = {f"value.converter.bearer.auth.{name}": name for name in ("logical.cluster", "identity.pool.id")}
+    registry = parsed(AVRO | {URL: "https://r", "value.converter.bearer.auth.token": "t"} | options).value.registry
+    assert registry is not None
+    assert (registry.logical_cluster, registry.identity_pool) == ("logical.cluster", "identity.pool.id")
+    warned = check_sink_config(MINIMAL | AVRO | {URL: "https://r"} | options, where="x").warnings
+    assert {each.name for each in warned} == options.keys()
