@@ -50,9 +50,9 @@ def _normalise(text: str) -> bytes:
     if framed:
         label, body = framed.groups()
         if "Proc-Type" in body:  # the old encrypted PKCS#1 form has header lines that must stay lines
-            return text.encode()
+            return text.encode(errors="replace")
         lines = re.findall(r".{1,64}", re.sub(r"\s+", "", body))
-        return "\n".join([f"-----BEGIN {label}-----", *lines, f"-----END {label}-----", ""]).encode()
+        return "\n".join([f"-----BEGIN {label}-----", *lines, f"-----END {label}-----", ""]).encode(errors="replace")
     try:
         return base64.b64decode(re.sub(r"\s+", "", text), validate=True)
     except (binascii.Error, ValueError):
@@ -60,7 +60,8 @@ def _normalise(text: str) -> bytes:
 
 
 def _load(data: bytes, passphrase: SecretStr | None) -> object:
-    password = passphrase.get_secret_value().encode() if passphrase and passphrase.get_secret_value() else None
+    given = passphrase.get_secret_value() if passphrase else ""
+    password = given.encode(errors="replace") or None
     is_pem = data.startswith(b"-----")
     encrypted = not is_pem or b"ENCRYPTED" in data
     load = serialization.load_pem_private_key if is_pem else serialization.load_der_private_key

@@ -23,7 +23,7 @@ from firn.connector.references import (
     has_reference,
     is_reference,
 )
-from firn.connector.shown import HIDDEN, shown
+from firn.connector.shown import HIDDEN, printable, shown
 from firn.kafka_properties import Judgement, judge
 
 _TRANSFORM = re.compile(r"(transforms|predicates)\.([^.]+)\.(.+)")
@@ -99,7 +99,7 @@ def _read(check: Check, parameter: Parameter, raw: str, resolver: Resolver, near
         check.unchecked.append(name)
         return
     except ReferenceFault as fault:
-        check.faults.append(Fault(name, "", str(fault)))
+        check.faults.append(Fault(name, "", printable(str(fault))))
         return
     try:
         value = parameter.reader.parse(text)

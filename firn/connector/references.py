@@ -82,7 +82,10 @@ def is_reference(text: str) -> bool:
 
 
 def _environment(name: str) -> str:
-    value = os.environ.get(name.lstrip(":"))  # Kafka's EnvVarConfigProvider also takes ${env::NAME}
+    try:
+        value = os.environ.get(name.lstrip(":"))  # Kafka's EnvVarConfigProvider also takes ${env::NAME}
+    except UnicodeEncodeError:  # half of a surrogate pair: the environment holds no such name
+        value = None
     if value is None:
         raise ReferenceFault(f"${{env:{name}}} names an environment variable that is not set")
     return value

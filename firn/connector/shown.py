@@ -17,7 +17,12 @@ def shown(text: str) -> str:
     """The text for a person: what may be a user and password is hidden, and no character speaks to the terminal."""
     hidden = ",".join(map(_without_login, _BETWEEN_ADDRESSES.split(text))) if "@" in text else text
     cut = hidden if len(hidden) <= _LONGEST else f"{hidden[:_LONGEST]}..."
-    return cut if cut.isprintable() else repr(cut)
+    return printable(cut)
+
+
+def printable(text: str) -> str:
+    """The text, escaped where a terminal or an encoder would not just print it."""
+    return text if text.isprintable() else repr(text)
 
 
 def _without_login(address: str) -> str:

@@ -57,6 +57,22 @@ def test_a_password_in_a_value_is_in_no_table_and_no_error(name: str, value: str
     assert "sEcReT" not in said + "".join(map(str, checked.faults))
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("topics", "${env:\ud800}", "not set"),
+        ("topics", "${env:\x1b[31m}", "not set"),
+        ("topics", "${file:/nowhere\u202e:key}", "cannot be read"),
+        ("topics", "${\x1b[31m:key}", "other characters"),
+        ("snowflake.private.key", "-----BEGIN PRIVATE KEY-----\ud800-----END PRIVATE KEY-----", "cannot be used"),
+    ],
+)
+def test_half_characters_and_escape_sequences_are_a_fault_of_plain_text(name: str, value: str, said: str) -> None:
+    (fault,) = check_sink_config(MINIMAL | {name: value}, where="x").faults
+    assert said in fault.problem
+    assert (fault.problem + fault.value_shown).isprintable()
+
+
 def test_names_are_shown_like_values() -> None:
     names = {fault.name for fault in check_sink_config(MINIMAL | {"x\ud800": "1", "\x1b[31m": "1"}, where="x").faults}
     assert names == {"'x\\ud800'", "'\\x1b[31m'"}
