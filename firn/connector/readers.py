@@ -67,7 +67,7 @@ def _topic(value: str) -> str:
 def _regex(value: str) -> str:
     try:
         re.compile(_text(value))
-    except re.error as error:
+    except (re.error, RecursionError, OverflowError) as error:
         raise ReadError("is not a regular expression", detail=str(error)) from None
     return value.strip()
 

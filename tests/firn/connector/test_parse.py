@@ -78,6 +78,8 @@ def test_exactly_one_of_topics_and_their_expression() -> None:
     assert (config.topics, config.topics_regex) == ((), "order-.*")
     with pytest.raises(ConfigError, match="is not a regular expression"):
         parse_sink_config({"name": "orders", "topics.regex": "("}, where="x")
+    with pytest.raises(ConfigError, match="is not a regular expression"):
+        parse_sink_config({"name": "orders", "topics.regex": "(" * 100_000}, where="x")
 
 
 def test_buffers_have_the_defaults_of_their_method() -> None:
