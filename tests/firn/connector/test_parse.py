@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from firn.connector.config import BufferConfig, KafkaProperty, MetadataConfig, Method, ProxyConfig
-from firn.connector.parameter import Effect
-from firn.connector.parameters import PARAMETERS
 from firn.connector.parse import check_sink_config, load_sink_config, parse_sink_config
 from firn.errors import ConfigError
 from tests.support.connectors import MINIMAL, private_key
@@ -255,45 +253,3 @@ def test_a_parameter_at_fault_is_not_also_warned_of() -> None:
     checked = check_sink_config(MINIMAL | {"enable.streaming.client.optimization": "true"}, where="x")
     assert [fault.name for fault in checked.faults] == ["enable.streaming.client.optimization"]
     assert checked.warnings == ()
-
-
-@pytest.mark.parametrize(
-    "name", sorted(name for name, each in PARAMETERS.items() if each.effect in (Effect.HONOURED, Effect.PENDING))
-)
-def test_an_empty_text_is_absent_or_at_fault(name: str) -> None:
-    officially_a_fault = (
-        *("name", "snowflake.url.name", "snowflake.user.name", "snowflake.private.key", "snowflake.database.name"),
-        *("snowflake.schema.name", "buffer.count.records", "buffer.flush.time", "buffer.size.bytes"),
-    )
-    checked = check_sink_config({"name": "orders", "topics.regex": "a"} | {name: " "}, where="x")
-    if name in officially_a_fault:
-        assert [fault.name for fault in checked.faults] == [name]
-    elif name != "topics.regex":
-        assert checked.config == parse_sink_config({"name": "orders", "topics.regex": "a"}, where="x")
-
-
-def test_records_do_not_wait_for_ever() -> None:
-    assert parse_sink_config(MINIMAL | {"buffer.flush.time": "86400"}, where="x").buffer.seconds == 86_400
-    assert "above the maximum 86400" in faults(buffer_flush_time="99999999999999999")["buffer.flush.time"]
-
-
-def test_a_fault_of_a_long_value_is_short_and_says_what_is_wrong() -> None:
-    assert "more than 249 characters" in faults(topics="t" * 250)["topics"]
-    assert parse_sink_config(MINIMAL | {"topics": "t" * 249}, where="x").topics == ("t" * 249,)
-    assert len(faults(topics="t" * 5_000_000 + "!")["topics"]) < 1000
-
-
-@pytest.mark.parametrize(
-    "location", ["/var/x", "s3a://bucket/a@b", "hdfs://nn:8020/a@b", "abfss://box@account.dfs.core.windows.net/x"]
-)
-def test_a_location_of_plans(location: str) -> None:
-    assert (
-        parse_sink_config(MINIMAL | {"firn.checkpoint.location": location}, where="x").checkpoint_location == location
-    )
-
-
-@pytest.mark.parametrize(
-    "location", ["s3a://KEY:SECRET@bucket", "s3a://KEY@bucket/x", "s3a://KEY:SE/CRET@bucket", "abfss://a:b@c/x"]
-)
-def test_a_location_with_a_key_is_refused_with_the_way_to_give_it(location: str) -> None:
-    assert "AWS_ACCESS_KEY_ID" in faults(firn_checkpoint_location=location)["firn.checkpoint.location"]
