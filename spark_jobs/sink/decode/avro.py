@@ -5,7 +5,7 @@ Not for Avro object containers, which carry their schema themselves. docs/decisi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from firn.registry import RegisteredSchema
 from spark_jobs.sink.decode.decoder import FramedDecoder
 from spark_jobs.sink.decode.frames import FRAME_BYTES
+from spark_jobs.sink.decode.capacity import check_size, string_array
 from spark_jobs.sink.decode.records import BadRecord, Decoded, InvalidSchemaError, MalformedError
 from spark_jobs.sink.decode.reference import ReferenceDecoder
 from spark_jobs.sink.decode.scalars import CLASSIC_ZONE
@@ -54,11 +55,16 @@ class AvroBodies:
     def _by_reference(self, values: pa.BinaryArray, texts: pa.StringArray, bad: list[BadRecord]) -> pa.StringArray:
         """Fill what is null in `texts` from the reference decoder; what it refuses stays null and is reported."""
         open_rows = np.flatnonzero(texts.is_null().to_numpy(zero_copy_only=False))
-        found: list[str | None] = []
-        for row, value in zip(open_rows, values.take(pa.array(open_rows)).to_pylist(), strict=True):
+        judged = string_array(self._judged(open_rows, values.take(pa.array(open_rows)).to_pylist(), bad))
+        check_size(texts, judged)
+        return pc.replace_with_mask(texts, texts.is_null(), judged)
+
+    def _judged(self, rows: np.ndarray, values: list[bytes], bad: list[BadRecord]) -> Iterator[str | None]:
+        """The texts of `values`, one at a time: all of them may be more than the memory holds."""
+        for row, value in zip(rows, values, strict=True):
             try:
-                found.append(self._reference.decode(value, FRAME_BYTES))
+                text = self._reference.decode(value, FRAME_BYTES)
             except MalformedError as error:
-                found.append(None)
+                text = None
                 bad.append(BadRecord(int(row), error.reason, error.detail))
-        return pc.replace_with_mask(texts, texts.is_null(), pa.array(found, pa.string()))
+            yield text

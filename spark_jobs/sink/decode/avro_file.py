@@ -9,11 +9,13 @@ Not for: the container's own bytes (`container`), or data without a schema besid
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections import OrderedDict
 
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.sink.decode import wire
+from spark_jobs.sink.decode.capacity import string_array
 from spark_jobs.sink.decode.container import Container
 from spark_jobs.sink.decode.records import (
     INVALID_SCHEMA,
@@ -27,12 +29,14 @@ from spark_jobs.sink.decode.records import (
 )
 from spark_jobs.sink.decode.reference import ReferenceDecoder
 from spark_jobs.sink.decode.scalars import CLASSIC_ZONE
-from spark_jobs.sink.decode.schema import min_size, parse_schema
-from spark_jobs.sink.decode.wire import MAX_EMPTY_ITEMS
+from spark_jobs.sink.decode.schema import parse_schema
+from spark_jobs.sink.decode.shapes import Shapes
+from spark_jobs.sink.decode.wire import MAX_EMPTY_ITEMS, too_large
 
 # Every producer has a few schemas; a producer that changes its schema with every record must not fill the memory.
 MAX_SCHEMAS = 64
-MAX_TEXT = 128 * 1024 * 1024
+MAX_SCHEMA_BYTES = 1 << 20
+"""Bytes of one schema, and of all that are kept: a compiled one takes many times its text."""
 
 
 def avro_file_decoder(time_zone: str = CLASSIC_ZONE, *, as_key: bool = False) -> Decoder:
@@ -43,7 +47,7 @@ def avro_file_decoder(time_zone: str = CLASSIC_ZONE, *, as_key: bool = False) ->
 class _AvroFileDecoder:
     def __init__(self, time_zone: str, as_key: bool) -> None:
         self._time_zone, self._as_key = time_zone, as_key
-        self._body = lru_cache(MAX_SCHEMAS)(self._compile)
+        self._bodies: OrderedDict[bytes, _Body | InvalidSchemaError] = OrderedDict()
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """JSON text per datum; `origin` where not every record has exactly one."""
@@ -58,7 +62,7 @@ class _AvroFileDecoder:
                 bad.append(BadRecord(row, error.reason, error.detail))
             texts += found
             origin += [row] * len(found)
-        content = pa.array(texts, pa.string())
+        content = string_array(texts)
         rows = None if origin == [*range(len(values))] else np.array(origin, np.int64)
         return Decoded(content, pa.nulls(len(content), pa.int32()), tuple(bad), rows)
 
@@ -71,6 +75,16 @@ class _AvroFileDecoder:
         if self._as_key and len(texts) != 1:
             return [f"[{','.join('null' if text is None else text for text in texts)}]"]
         return texts
+
+    def _body(self, schema: bytes) -> _Body | InvalidSchemaError:
+        """What reads data of `schema`; those used last are kept."""
+        if len(schema) > MAX_SCHEMA_BYTES:
+            return InvalidSchemaError(f"it has {len(schema)} bytes, more than {MAX_SCHEMA_BYTES}")
+        found = self._bodies.pop(schema, None) or self._compile(schema)
+        self._bodies[schema] = found
+        while len(self._bodies) > MAX_SCHEMAS or sum(map(len, self._bodies)) > MAX_SCHEMA_BYTES:
+            self._bodies.popitem(last=False)
+        return found
 
     def _compile(self, schema: bytes) -> _Body | InvalidSchemaError:
         try:
@@ -88,13 +102,13 @@ class _Body:
 
     def __init__(self, schema: str, time_zone: str) -> None:
         node = parse_schema(schema)
-        self._reference = ReferenceDecoder(node, time_zone, null_defaults=False, max_text=MAX_TEXT)
-        self._empty = min_size(node) == 0
+        self._reference = ReferenceDecoder(node, time_zone, null_defaults=False)
+        self._empty = Shapes().takes_none(node)
 
     def texts(self, container: Container) -> list[str | None]:
         """The JSON text of each datum, None for a null one. Raises MalformedError."""
         texts: list[str | None] = []
-        room = MAX_TEXT
+        room = wire.MAX_TEXT
         for count, block in container.blocks():
             most = MAX_EMPTY_ITEMS - len(texts) if self._empty else len(block)
             if not 0 <= count <= most:
@@ -105,7 +119,7 @@ class _Body:
                 texts.append(text)
                 room -= len(text or "")
                 if room < 0:
-                    raise MalformedError(MALFORMED_CONTAINER, f"its data are more than {MAX_TEXT} characters of JSON")
+                    raise too_large(f"the container has more than {wire.MAX_TEXT} characters of JSON")
             if pos != len(block):
                 raise MalformedError(TRAILING_BYTES, f"{len(block) - pos} bytes follow the {count} data of a block")
         return texts

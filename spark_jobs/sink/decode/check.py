@@ -13,8 +13,10 @@ import re
 from typing import Any
 
 from spark_jobs.sink.decode.schema import Array, Enum, Map, Node, Record, Scalar, Union, is_null
+from spark_jobs.sink.decode.shapes import Shapes, entry_of, nullable
 
 MAX_NODES = 2_000
+MAX_DEPTH = 32  # its library parses no schema that is much deeper
 _KINDS = {"boolean": "boolean", "int": "long", "long": "long", "float": "float", "double": "double", "string": "string"}
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
@@ -28,18 +30,14 @@ def vector_schema(node: Node) -> str | None:
 
     The value is the field `body`, the tail the field `tail`, a double.
     """
+    if Shapes().depth(node) > MAX_DEPTH:
+        return None
     try:
         body = _StandIn().of(node, ())
     except _UnsupportedError:
         return None
     fields = [{"name": "body", "type": body}, {"name": "tail", "type": "double"}]
     return json.dumps({"type": "record", "name": "value", "fields": fields})
-
-
-def nullable(node: Union) -> Node | None:
-    """The one branch of a union that is not null; None where there is not exactly one."""
-    branches = [branch for branch in node.branches if not is_null(branch)]
-    return branches[0] if len(branches) == 1 else None
 
 
 class _StandIn:
@@ -56,7 +54,7 @@ class _StandIn:
                 return _KINDS[node.kind]
             case Enum() if all(map(_SYMBOL.fullmatch, node.symbols)):
                 return {"type": "enum", "name": f"e{self._count}", "symbols": node.symbols}
-            case Array():
+            case Array() if entry_of(node) is None:
                 return {"type": "array", "items": self.of(node.items, above)}
             case Map():
                 return {"type": "map", "values": self.of(node.values, above)}

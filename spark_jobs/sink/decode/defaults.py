@@ -12,10 +12,10 @@ import struct
 from typing import Any
 
 from spark_jobs.sink.decode import leaves, scalars
-from spark_jobs.sink.decode.check import nullable
 from spark_jobs.sink.decode.records import MalformedError
 from spark_jobs.sink.decode.scalars import quoted
 from spark_jobs.sink.decode.schema import Array, Enum, Fixed, Map, Node, Record, Scalar, Union, is_null
+from spark_jobs.sink.decode.shapes import entry_of, nullable
 
 MAX_TEXT = 1 << 20  # defaults within defaults can double at every level
 _BITS = {"int": 31, "long": 63}
@@ -68,7 +68,7 @@ class NullTexts:
         match node:
             case Union():
                 return self._null(node, value)
-            case Array():
+            case Array() if entry_of(node) is None:
                 return "[" + ",".join([self._text(node.items, each) for each in _of(list, value)]) + "]"
             case Map():
                 entries = _of(dict, value).items()
@@ -83,6 +83,7 @@ class NullTexts:
                 return _bytes_text(node, value, node.size)
             case Scalar():
                 return self._scalar(node, value)
+        raise ValueError  # an array that is a map: AvroData refuses its default
 
     def _null(self, node: Union, value: Any) -> str:
         """A null, which may have a default itself; AvroData loses or refuses any other default of a union."""

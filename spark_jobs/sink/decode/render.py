@@ -13,13 +13,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.sink.decode.check import nullable
+from spark_jobs.sink.decode import capacity
 from spark_jobs.sink.decode.defaults import NullTexts
+from spark_jobs.sink.decode.records import OutputTooLargeError
 from spark_jobs.sink.decode.scalars import MILLIS_PER_DAY, quoted
 from spark_jobs.sink.decode.schema import Array, Enum, Map, Node, Record, Scalar, Union
+from spark_jobs.sink.decode.shapes import nullable
 
 Parts: TypeAlias = list[str | pa.StringArray]
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
+_LONGEST_ESCAPE = 6
 
 
 class DoubtfulError(Exception):
@@ -41,8 +44,11 @@ def escaped(text: pa.StringArray) -> pa.StringArray:
     """The text as it stands between the quotes of a JSON string."""
     raw = _bytes_of(text)
     # One pass over the bytes tells that nothing is to be done, which is the rule.
-    if not ((raw < 0x20) | (raw == 0x22) | (raw == 0x5C)).any():
+    marked = np.count_nonzero((raw < 0x20) | (raw == 0x22) | (raw == 0x5C))
+    if not marked:
         return text
+    if len(raw) + _LONGEST_ESCAPE * marked > capacity.MAX_BYTES:
+        raise OutputTooLargeError  # Arrow does not notice
     special = sorted({0x5C, 0x22} | {int(byte) for byte in np.unique(raw) if byte < 0x20}, reverse=True)
     for byte in special:
         text = pc.replace_substring(text, chr(byte), quoted(chr(byte))[1:-1])
@@ -110,6 +116,8 @@ class Renderer:
             case Scalar():
                 return self._scalar(node, column)
             case Enum():
+                if len(column) * max(map(len, node.symbols), default=0) > capacity.MAX_BYTES:
+                    raise DoubtfulError("symbols that are too long for Arrow")
                 return ['"', column.cast(pa.string()), '"']
             case Array():
                 return self._array(node, column)

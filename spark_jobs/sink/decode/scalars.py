@@ -57,8 +57,7 @@ def decimal_text(value: Decimal) -> str:
 
     The exponent tells the scale; one above 38 is the caller's to refuse, it would be written out in zeros.
     """
-    exponent = value.as_tuple().exponent
-    assert isinstance(exponent, int)
+    exponent = int(value.as_tuple().exponent)
     if not value:
         value = value.copy_abs()  # Java has no negative zero
     elif value.adjusted() - exponent >= MAX_NUMBER_DIGITS:

@@ -8,7 +8,6 @@ it, or validating what the registry already accepted beyond what decoding needs.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -16,6 +15,7 @@ from spark_jobs.sink.decode.records import InvalidSchemaError
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 MAX_SCALE = 10_000
+MAX_NESTING = 100  # schemas within each other in the text: bounded before Python's stack is, whoever calls
 
 # The logical types that change the JSON, by the Avro type they stand on, with Connect's own names for them.
 _LOGICAL = {
@@ -26,6 +26,8 @@ _LOGICAL = {
     ("bytes", "decimal"): "decimal",
     ("fixed", "decimal"): "decimal",
 }
+
+_MAP_ENTRY = "io.confluent.connect.avro.MapEntry"
 
 
 @dataclass(eq=False)
@@ -85,10 +87,11 @@ class Union(_Type):
 
 @dataclass(eq=False)
 class Record(_Type):
-    """Named fields in order; may lead back to itself."""
+    """Named fields in order; may lead back to itself. `map_entry`: an array of it is a map in Kafka Connect."""
 
     fullname: str
     fields: list[tuple[str, Node]] = field(default_factory=list)
+    map_entry: bool = False
 
 
 Node: TypeAlias = Scalar | Fixed | Enum | Array | Map | Union | Record
@@ -111,43 +114,22 @@ def is_null(node: Node) -> bool:
     return isinstance(node, Scalar) and node.kind == "null"
 
 
-def min_size(node: Node) -> int:
-    """The least number of bytes that a value of `node` takes: 0 or at least 1."""
-    return 0 if _takes_none(node, {}) else 1
-
-
-def _takes_none(node: Node, seen: dict[Record, bool]) -> bool:
-    """Each record is looked at once: used twice at every level, it would be met 2**levels times."""
-    if isinstance(node, Record):
-        if node not in seen:
-            seen[node] = True
-            seen[node] = all(_takes_none(child, seen) for _, child in node.fields)
-        return seen[node]
-    return is_null(node) or (isinstance(node, Fixed) and node.size == 0)
-
-
-def branch_names(branches: Iterable[Node]) -> list[str]:
-    """Connect's field names for the branches of a wide union: the type, or a named type's name without namespace.
-
-    Source: AvroData.unionMemberFieldName with enhanced.avro.schema.support off, its default. Two named types that
-    differ in namespace only are an error there; here they keep their full names.
-    """
-    full = [getattr(node, "fullname", "") or _type_name(node) for node in branches]
-    short = [name.rpartition(".")[2] for name in full]
-    return [name if short.count(name) == 1 else whole for name, whole in zip(short, full, strict=True)]
-
-
-def _type_name(node: Node) -> str:
-    return node.kind if isinstance(node, Scalar) else type(node).__name__.lower()
-
-
 class _Parser:
     """Names seen so far, by full name."""
 
     def __init__(self) -> None:
         self._named: dict[str, Node] = {}
+        self._nesting = 0
 
     def node(self, raw: Any, namespace: str) -> Node:
+        self._nesting += 1
+        if self._nesting > MAX_NESTING:
+            raise InvalidSchemaError(f"nested more than {MAX_NESTING} levels deep")
+        found = self._node(raw, namespace)
+        self._nesting -= 1
+        return found
+
+    def _node(self, raw: Any, namespace: str) -> Node:
         if isinstance(raw, list):
             return self._union(raw, namespace)
         if isinstance(raw, str):
@@ -192,7 +174,8 @@ class _Parser:
             self._named[fullname] = Fixed(fullname, _size(raw), *_logical_of("fixed", raw), default=default)
         else:
             # Known before its fields are read, so that a field may lead back to it.
-            self._named[fullname] = record = Record(fullname, default=default)
+            is_entry = fullname == _MAP_ENTRY or raw.get("connect.internal.type") == "MapEntry"
+            self._named[fullname] = record = Record(fullname, map_entry=is_entry, default=default)
             inner = fullname.rpartition(".")[0]
             for each in _list(raw, "fields"):
                 record.fields.append((_name(_get(each, "name")), self.node(_get(each, "type"), inner)))

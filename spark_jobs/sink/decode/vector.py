@@ -15,10 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyruhvro
 
+from spark_jobs.sink.decode.capacity import one_array, text_bytes
 from spark_jobs.sink.decode.check import vector_schema
 from spark_jobs.sink.decode.frames import FRAME_BYTES
 from spark_jobs.sink.decode.render import Renderer
 from spark_jobs.sink.decode.schema import Node
+from spark_jobs.sink.decode.wire import MAX_TEXT
 
 MAX_BYTES = 2**31 - 1
 # So many rows cost the reference about as much as one more attempt, which has a fixed price per column.
@@ -64,7 +66,8 @@ class VectorDecoder:
         if len(values) <= FEW:
             return pa.nulls(len(values), pa.string())
         half = len(values) // 2
-        return pa.concat_arrays([self.decode(values.slice(0, half)), self.decode(values.slice(half))])
+        halves = [self.decode(values.slice(0, half)), self.decode(values.slice(half))]
+        return one_array(halves)
 
     def _decode_all(self, values: pa.BinaryArray) -> pa.StringArray:
         bodies = pc.binary_slice(values, FRAME_BYTES, MAX_BYTES)
@@ -76,6 +79,8 @@ class VectorDecoder:
             texts = pc.if_else(body.is_valid(), texts, pa.scalar(None, pa.string()))
         texts.validate(full=True)  # pyruhvro takes strings for UTF-8 unseen
         sure = pc.equal(tail.view(pa.int64()), _TAIL_BITS)
+        if text_bytes(texts) > MAX_TEXT:  # one text may be longer than the reference allows
+            sure = pc.and_(sure, pc.less_equal(pc.fill_null(pc.binary_length(texts), 0), MAX_TEXT))
         if self._has_blocks:
             sure = pc.and_not(sure, pc.match_substring(bodies, _LEAST_COUNT))
         return texts if pc.all(sure).as_py() else pc.if_else(sure, texts, pa.scalar(None, pa.string()))

@@ -1,7 +1,8 @@
 """The bytes of Avro's binary encoding: numbers, spans, blocks, and the limits that keep them finite.
 
-Source: Avro 1.12, "Binary Encoding". Everything is bounded by the bytes that are there, except items that take none:
-MAX_EMPTY_ITEMS of those in one value. Not for: what the bytes mean.
+Source: Avro 1.12, "Binary Encoding". Everything is bounded by the bytes that are there, except what takes none:
+MAX_EMPTY_ITEMS items and MAX_FREE_FIELDS fields of those in one value. A few bytes may still name a lot of text, as the
+symbols of an enum: MAX_TEXT of it in one value. Not for: what the bytes mean.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from spark_jobs.sink.decode.records import MALFORMED_AVRO, MalformedError
+from spark_jobs.sink.decode.records import MALFORMED_AVRO, MAX_TEXT, TOO_LARGE, MalformedError
 
 MAX_EMPTY_ITEMS = 100_000
+MAX_FREE_FIELDS = 1_000_000
 _MASK = (1 << 64) - 1
 
 # Reads one value of `data` at a position, appends its JSON to the parts, returns the position behind it.
 Reader: TypeAlias = Callable[[bytes, int, list[str]], int]
-NewParts: TypeAlias = Callable[[], list[str]]
 
 
 class Limits:
@@ -24,22 +25,17 @@ class Limits:
 
     depth = 0
     empty_items = 0
+    free_fields = 0
     text = 0
 
+    def reset(self) -> None:
+        """Begin a new value."""
+        self.depth = self.empty_items = self.free_fields = self.text = 0
 
-class BoundedParts(list[str]):
-    """Parts that refuse to become more text than `most` characters: a symbol of a megabyte takes one byte of data."""
 
-    def __init__(self, limits: Limits, most: int) -> None:
-        super().__init__()
-        self._limits, self._most = limits, most
-
-    def append(self, part: str) -> None:
-        """Append and count; all parts of one value share the count."""
-        self._limits.text += len(part)
-        if self._limits.text > self._most:
-            raise malformed(f"the value has more than {self._most} characters of JSON")
-        super().append(part)
+def too_large(detail: str) -> MalformedError:
+    """The error of a value that becomes more than one row may take."""
+    return MalformedError(TOO_LARGE, detail)
 
 
 def malformed(detail: str) -> MalformedError:

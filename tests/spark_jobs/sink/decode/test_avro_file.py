@@ -18,13 +18,14 @@ from firn.connector.config import ConverterConfig, Format, SinkConfig
 from firn.settings import Settings
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.decode import avro_file as module
-from spark_jobs.sink.decode import container
+from spark_jobs.sink.decode import container, wire
 from spark_jobs.sink.decode.avro_file import avro_file_decoder
 from spark_jobs.sink.decode.records import (
     INVALID_SCHEMA,
     INVALID_UTF8,
     MALFORMED_AVRO,
     MALFORMED_CONTAINER,
+    TOO_LARGE,
     TRAILING_BYTES,
     Decoded,
 )
@@ -239,14 +240,14 @@ def test_blocks_that_unpack_beyond_the_limit_are_refused(codec: str, monkeypatch
 
 
 def test_few_bytes_that_become_much_text_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_TEXT", 10_000)
+    monkeypatch.setattr(wire, "MAX_TEXT", 10_000)
     long = {"type": "enum", "name": "e", "symbols": ["x" * 1000]}
     assert len(contents(header(long) + block(9, bytes(9)))) == 9
-    assert reason(header(long) + block(20, bytes(20))) == MALFORMED_CONTAINER
+    assert reason(header(long) + block(20, bytes(20))) == TOO_LARGE
     array = zigzag(20) + bytes(20) + zigzag(0)
-    assert reason(header({"type": "array", "items": long}) + block(1, array)) == MALFORMED_AVRO
+    assert reason(header({"type": "array", "items": long}) + block(1, array)) == TOO_LARGE
     in_map = {"type": "map", "values": {"type": "array", "items": long}}
-    assert reason(header(in_map) + block(1, zigzag(1) + span(b"k") + array + zigzag(0))) == MALFORMED_AVRO
+    assert reason(header(in_map) + block(1, zigzag(1) + span(b"k") + array + zigzag(0))) == TOO_LARGE
 
 
 def test_a_record_that_doubles_at_every_level_ends() -> None:

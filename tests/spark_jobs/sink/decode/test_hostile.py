@@ -84,3 +84,84 @@ def test_a_protobuf_decimal_of_200_kilobytes() -> None:
     reason, detail = why(decode(Format.PROTOBUF, frame(body), RegisteredSchema("PROTOBUF", PROTOBUF_DECIMAL)))
     assert reason == "schema_mismatch"
     assert "200000 bytes" in detail
+
+
+def long_number(number: int) -> bytes:
+    found = bytearray()
+    number <<= 1
+    while number > 127:
+        found.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*found, number])
+
+
+def test_a_union_of_thousands_of_types() -> None:
+    union = [{"type": "fixed", "name": f"f{at}", "size": 1} for at in range(5_000)]
+    decoded = avro(union, b"\x02a")
+    text = json.loads(decoded.content[0].as_py())
+    assert (len(text), text["f0"], text["f1"]) == (5_000, None, "YQ==")
+
+
+def test_few_bytes_of_a_wide_union_that_become_much_text() -> None:
+    union = [{"type": "record", "name": letter * 200, "fields": []} for letter in "abcdef"]
+    body = long_number(500_000) + b"\x02" * 500_000 + b"\x00"
+    assert why(avro({"type": "array", "items": union}, body))[0] == "too_large"
+    wide = [{"type": "record", "name": f"r{at}", "fields": []} for at in range(2_000)]
+    assert (
+        why(avro({"type": "array", "items": wide}, long_number(50_000) + b"\x02" * 50_000 + b"\x00"))[0] == "too_large"
+    )
+
+
+def test_a_symbol_that_is_named_often() -> None:
+    enum = {"type": "enum", "name": "e", "symbols": ["x" * 5_000]}
+    body = long_number(30_000) + bytes(30_000) + b"\x00"
+    reason, detail = why(avro({"type": "array", "items": enum}, body))
+    assert reason == "too_large"
+    assert "134217728 characters" in detail
+
+
+def doubling(levels: int) -> Any:
+    schema: Any = {"type": "record", "name": "R0", "fields": []}
+    for level in range(1, levels):
+        fields = [{"name": "a", "type": schema}, {"name": "b", "type": f"R{level - 1}"}]
+        schema = {"type": "record", "name": f"R{level}", "fields": fields}
+    return schema
+
+
+def test_records_that_double_at_every_level_and_take_no_bytes() -> None:
+    assert not avro(doubling(10), b"").bad
+    assert why(avro(doubling(40), b""))[0] == "too_large"
+
+
+TREE = {
+    "type": "record",
+    "name": "T",
+    "fields": [{"name": "m", "type": {"type": "map", "values": ["null", {"type": "array", "items": ["null", "T"]}]}}],
+}
+
+
+def tree(levels: int) -> bytes:
+    body = b"\x00"
+    for _ in range(levels):
+        body = b"\x02\x02k\x02\x02\x02" + body + b"\x00\x00"
+    return body
+
+
+@pytest.mark.parametrize("frames", [0, 200, 300])
+def test_the_depth_that_is_refused_is_the_same_whoever_calls(frames: int) -> None:
+    def deeper(left: int, body: bytes) -> Decoded:
+        return deeper(left - 1, body) if left else avro(TREE, body)
+
+    assert not deeper(frames, tree(32)).bad
+    assert why(deeper(frames, tree(40))) == ("malformed_avro", "nested more than 100 levels deep")
+
+
+def test_types_that_use_the_one_before_are_no_deep_stack() -> None:
+    fields = [{"name": "r0", "type": {"type": "record", "name": "R0", "fields": [{"name": "x", "type": "int"}]}}]
+    for at in range(1, 700):
+        inner = {"type": "record", "name": f"R{at}", "fields": [{"name": "x", "type": ["null", f"R{at - 1}"]}]}
+        fields.append({"name": f"r{at}", "type": inner})
+    decoded = avro({"type": "record", "name": "A", "fields": fields}, b"\x00" * 700)
+    assert not decoded.bad
+    deep = b"\x00" * 699 + b"\x02" * 699 + b"\x00"
+    assert why(avro({"type": "record", "name": "A", "fields": fields}, deep))[1] == "nested more than 100 levels deep"

@@ -1,0 +1,60 @@
+"""What one Arrow array of texts holds, and the error where a batch has more: its caller takes the batch in halves.
+
+Arrow tells of some overflows and not of others, so that sizes are counted. Not for the text of a single record (`wire`,
+`budget`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.sink.decode.records import OutputTooLargeError
+
+MAX_BYTES = 1 << 30
+"""Bytes of UTF-8 in one batch: half of what an array holds leaves room for what is joined around them."""
+
+
+def string_array(texts: Iterable[str | bytes | None]) -> pa.StringArray:
+    """The array of `texts` (bytes: UTF-8), which are asked for one by one. Raises OutputTooLargeError."""
+    found: list[str | bytes | None] = []
+    size = 0
+    for text in texts:
+        if text is not None:
+            size += len(text) if isinstance(text, bytes) or text.isascii() else len(text.encode())
+            if size > MAX_BYTES:
+                raise OutputTooLargeError
+        found.append(text)
+    return pa.array(found, pa.string())
+
+
+def one_array(arrays: Sequence[pa.StringArray]) -> pa.StringArray:
+    """The arrays, one behind the other. Raises OutputTooLargeError."""
+    check_size(*arrays)
+    return pa.concat_arrays(arrays)
+
+
+def check_size(*arrays: pa.StringArray) -> None:
+    """Raise OutputTooLargeError where the texts of all arrays are too much for one."""
+    if sum(map(text_bytes, arrays)) > MAX_BYTES:
+        raise OutputTooLargeError
+
+
+def text_bytes(texts: pa.StringArray) -> int:
+    """Bytes of all texts of an array, which may be a slice."""
+    if not len(texts):
+        return 0
+    ends = np.frombuffer(texts.buffers()[1], np.int32)
+    return int(ends[texts.offset + len(texts)]) - int(ends[texts.offset])
+
+
+@contextmanager
+def counted_by_arrow() -> Iterator[None]:
+    """Turns what Arrow says of a column that becomes too long into OutputTooLargeError."""
+    try:
+        yield
+    except pa.ArrowCapacityError as error:
+        raise OutputTooLargeError from error
