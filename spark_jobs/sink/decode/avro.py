@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.registry import RegisteredSchema
+from spark_jobs.sink.decode.capacity import check_size, string_array
 from spark_jobs.sink.decode.decoder import FramedDecoder
 from spark_jobs.sink.decode.frames import FRAME_BYTES
-from spark_jobs.sink.decode.capacity import check_size, string_array
 from spark_jobs.sink.decode.records import BadRecord, Decoded, InvalidSchemaError, MalformedError
 from spark_jobs.sink.decode.reference import ReferenceDecoder
 from spark_jobs.sink.decode.scalars import CLASSIC_ZONE

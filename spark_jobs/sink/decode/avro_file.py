@@ -14,7 +14,7 @@ from collections import OrderedDict
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.sink.decode import wire
+from spark_jobs.sink.decode import records
 from spark_jobs.sink.decode.capacity import string_array
 from spark_jobs.sink.decode.container import Container
 from spark_jobs.sink.decode.records import (
@@ -108,7 +108,7 @@ class _Body:
     def texts(self, container: Container) -> list[str | None]:
         """The JSON text of each datum, None for a null one. Raises MalformedError."""
         texts: list[str | None] = []
-        room = wire.MAX_TEXT
+        room = records.MAX_TEXT
         for count, block in container.blocks():
             most = MAX_EMPTY_ITEMS - len(texts) if self._empty else len(block)
             if not 0 <= count <= most:
@@ -119,7 +119,7 @@ class _Body:
                 texts.append(text)
                 room -= len(text or "")
                 if room < 0:
-                    raise too_large(f"the container has more than {wire.MAX_TEXT} characters of JSON")
+                    raise too_large(f"the container has more than {records.MAX_TEXT} characters of JSON")
             if pos != len(block):
                 raise MalformedError(TRAILING_BYTES, f"{len(block) - pos} bytes follow the {count} data of a block")
         return texts

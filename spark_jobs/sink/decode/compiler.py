@@ -6,14 +6,14 @@ own texts are named, the list only refers to them. Not for: the types that hold 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from spark_jobs.sink.decode import wire
 from spark_jobs.sink.decode.defaults import NullTexts
 from spark_jobs.sink.decode.leaves import constant, enum_reader, fixed_reader, scalar_reader
 from spark_jobs.sink.decode.scalars import quoted
 from spark_jobs.sink.decode.schema import Array, Enum, Fixed, Map, Node, Record, Scalar, Union, is_null
-from spark_jobs.sink.decode.shapes import Shapes, branch_names, entry_of, is_text
+from spark_jobs.sink.decode.shapes import Shapes, entry_of, is_text
+from spark_jobs.sink.decode.surroundings import append_object, append_pairs, key_text, surroundings, within
 from spark_jobs.sink.decode.wire import (
     MAX_FREE_FIELDS,
     Limits,
@@ -29,9 +29,6 @@ MAX_DEPTH = 100
 """Levels of records, arrays and maps within each other. Each takes six of Python's frames at most, so that this limit
 is met long before Python's own, whoever calls."""
 _LONGEST_LEAF = 64  # characters that a value of a few bytes becomes at most
-_MAX_AROUND = 1 << 16
-
-Around = Callable[[int], tuple[str, str]]
 
 
 class Compiler:
@@ -131,7 +128,7 @@ class Compiler:
                 return at
 
             pos = read_blocks(data, pos, read_entry, limits, empty=False)
-            _append_object(out, [(quoted(key), parts) for key, parts in entries.items()])
+            append_object(out, [(quoted(key), parts) for key, parts in entries.items()])
             return pos
 
         return read
@@ -155,9 +152,9 @@ class Compiler:
 
             pos = read_blocks(data, pos, read_entry, limits, empty)
             if keyed:
-                _append_object(out, [(_key_text("".join(key)), parts) for key, parts in entries.items()])
+                append_object(out, [(key_text("".join(key)), parts) for key, parts in entries.items()])
             else:
-                _append_pairs(out, entries)
+                append_pairs(out, entries)
             return pos
 
         return read
@@ -167,9 +164,11 @@ class Compiler:
         readers = [constant(null) if is_null(branch) else self.reader(branch) for branch in node.branches]
         named = [at for at, branch in enumerate(node.branches) if not is_null(branch)]
         if len(named) >= 2 or (len(node.branches) == 1 and named and not self._flatten):
-            around = self._around(node, named)
+            nulls = [self._nulls.of(node.branches[at]) for at in named]
+            around, length = surroundings(node, named, nulls, self._limits)
+            self.longest = max(self.longest, length)
             readers = [
-                read if is_null(node.branches[at]) else _within(read, around, at) for at, read in enumerate(readers)
+                read if is_null(node.branches[at]) else within(read, around, at) for at, read in enumerate(readers)
             ]
 
         def read(data: bytes, pos: int, out: list[str]) -> int:
@@ -179,36 +178,6 @@ class Compiler:
             return readers[number](data, pos, out)
 
         return read
-
-    def _around(self, node: Union, named: list[int]) -> Around:
-        """What stands before and after the value of a branch: the names of all branches, and null for the others.
-
-        That of all branches together is quadratic in their number, so that it is only kept where it is short.
-        """
-        branches = [node.branches[at] for at in named]
-        names = [quoted(name) + ":" for name in branch_names(branches)]
-        pieces = [f",{name}{self._nulls.of(branch)}" for name, branch in zip(names, branches, strict=True)]
-        text, ends = "".join(pieces), dict[int, int]()
-        end = 0
-        for at, piece in zip(named, pieces, strict=True):
-            ends[at] = end = end + len(piece)
-        sizes, name_of = dict(zip(named, map(len, pieces), strict=True)), dict(zip(named, names, strict=True))
-        limits = self._limits
-
-        def around(at: int) -> tuple[str, str]:
-            before = text[: ends[at] - sizes[at]]
-            return "{" + before[1:] + ("," if before else "") + name_of[at], text[ends[at] :] + "}"
-
-        def counted(at: int) -> tuple[str, str]:
-            limits.text += len(text)
-            if limits.text > wire.MAX_TEXT:
-                raise too_large(f"the value has more than {wire.MAX_TEXT} characters of JSON")
-            return around(at)
-
-        self._known([text + "{}"])
-        if len(text) * len(named) > _MAX_AROUND:
-            return counted
-        return {at: around(at) for at in named}.__getitem__
 
     def _record(self, node: Record) -> Reader:
         if node in self._named:
@@ -253,44 +222,3 @@ def _again(built: list[Reader]) -> Reader:
         return built[0](data, pos, out)
 
     return read
-
-
-def _within(value: Reader, around: Around, at: int) -> Reader:
-    """The reader of one branch of a wide union, with the names of all."""
-
-    def read(data: bytes, pos: int, out: list[str]) -> int:
-        before, after = around(at)
-        out.append(before)
-        pos = value(data, pos, out)
-        out.append(after)
-        return pos
-
-    return read
-
-
-def _append_object(out: list[str], entries: Iterable[tuple[str, list[str]]]) -> None:
-    before = "{"
-    for key, parts in entries:
-        out.append(before)
-        out.append(key)
-        out.append(":")
-        out += parts
-        before = ","
-    out.append("{}" if before == "{" else "}")
-
-
-def _append_pairs(out: list[str], entries: dict[tuple[str, ...], list[str]]) -> None:
-    before = "["
-    for key, parts in entries.items():
-        out.append(before + "[")
-        out += key
-        out.append(",")
-        out += parts
-        out.append("]")
-        before = ","
-    out.append("[]" if before == "[" else "]")
-
-
-def _key_text(text: str) -> str:
-    """The name that a key becomes: a null one is called null."""
-    return '"null"' if text == "null" else text

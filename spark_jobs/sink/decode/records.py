@@ -24,6 +24,10 @@ TOO_LARGE = "too_large"  # its JSON passes what one record may take
 WRONG_SIZE = "wrong_size"  # a number converter met another number of bytes
 
 
+MAX_TEXT = 128 * 1024 * 1024
+"""Characters of JSON that one record may become: a VARIANT of Snowflake holds 128 MB."""
+
+
 class OutputTooLargeError(Exception):
     """The JSON of a batch passes what one Arrow array holds (2 GiB): the caller halves the batch."""
 
@@ -70,5 +74,8 @@ class Decoder(Protocol):
     """Turns a batch of keys or values into JSON text. Not thread-safe; one per Spark worker."""
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
-        """Decode one batch (n rows, null where Kafka has no bytes). What is bad is reported, never raised."""
+        """Decode one batch (n rows, null where Kafka has no bytes). What is bad is reported, never raised.
+
+        Raises OutputTooLargeError.
+        """
         ...

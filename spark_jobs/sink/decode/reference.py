@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 
-from spark_jobs.sink.decode import wire
+from spark_jobs.sink.decode import records
 from spark_jobs.sink.decode.compiler import Compiler
 from spark_jobs.sink.decode.defaults import NullTexts
 from spark_jobs.sink.decode.records import INVALID_UTF8, MALFORMED_AVRO, TRAILING_BYTES, MalformedError
@@ -56,6 +56,9 @@ class ReferenceDecoder:
 
     def _joined(self, parts: list[str], size: int) -> str:
         """The text of a value of `size` bytes. Its length is only counted where it may be too long."""
-        if len(parts) * self._longest + size * _LONGEST_ESCAPE > wire.MAX_TEXT and sum(map(len, parts)) > wire.MAX_TEXT:
-            raise too_large(f"the value has more than {wire.MAX_TEXT} characters of JSON")
+        if (
+            len(parts) * self._longest + size * _LONGEST_ESCAPE > records.MAX_TEXT
+            and sum(map(len, parts)) > records.MAX_TEXT
+        ):
+            raise too_large(f"the value has more than {records.MAX_TEXT} characters of JSON")
         return "".join(parts)

@@ -18,9 +18,9 @@ import pyruhvro
 from spark_jobs.sink.decode.capacity import one_array, text_bytes
 from spark_jobs.sink.decode.check import vector_schema
 from spark_jobs.sink.decode.frames import FRAME_BYTES
+from spark_jobs.sink.decode.records import MAX_TEXT
 from spark_jobs.sink.decode.render import Renderer
 from spark_jobs.sink.decode.schema import Node
-from spark_jobs.sink.decode.wire import MAX_TEXT
 
 MAX_BYTES = 2**31 - 1
 # So many rows cost the reference about as much as one more attempt, which has a fixed price per column.

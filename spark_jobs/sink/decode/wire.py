@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from spark_jobs.sink.decode.records import MALFORMED_AVRO, MAX_TEXT, TOO_LARGE, MalformedError
+from spark_jobs.sink.decode import records
+from spark_jobs.sink.decode.records import MALFORMED_AVRO, TOO_LARGE, MalformedError
 
 MAX_EMPTY_ITEMS = 100_000
 MAX_FREE_FIELDS = 1_000_000
+MAX_TEXT = records.MAX_TEXT
 _MASK = (1 << 64) - 1
 
 # Reads one value of `data` at a position, appends its JSON to the parts, returns the position behind it.

@@ -18,7 +18,7 @@ from firn.connector.config import ConverterConfig, Format, SinkConfig
 from firn.settings import Settings
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.decode import avro_file as module
-from spark_jobs.sink.decode import container, wire
+from spark_jobs.sink.decode import container, records
 from spark_jobs.sink.decode.avro_file import avro_file_decoder
 from spark_jobs.sink.decode.records import (
     INVALID_SCHEMA,
@@ -240,7 +240,7 @@ def test_blocks_that_unpack_beyond_the_limit_are_refused(codec: str, monkeypatch
 
 
 def test_few_bytes_that_become_much_text_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "MAX_TEXT", 10_000)
+    monkeypatch.setattr(records, "MAX_TEXT", 10_000)
     long = {"type": "enum", "name": "e", "symbols": ["x" * 1000]}
     assert len(contents(header(long) + block(9, bytes(9)))) == 9
     assert reason(header(long) + block(20, bytes(20))) == TOO_LARGE
