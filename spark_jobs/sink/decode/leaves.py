@@ -9,6 +9,7 @@ import struct
 from binascii import b2a_base64
 
 from spark_jobs.sink.decode import scalars
+from spark_jobs.sink.decode.json_text import number_text
 from spark_jobs.sink.decode.schema import Enum, Fixed, Scalar
 from spark_jobs.sink.decode.wire import Reader, malformed, read_int, read_long, read_span
 
@@ -81,9 +82,10 @@ def base64_text(raw: bytes) -> str:
 def decimal_text(raw: bytes, scale: int) -> str:
     """The text of a decimal in Avro's bytes. Raises MalformedError."""
     try:
-        return scalars.decimal_text(scalars.decimal_of(raw, scale))
+        exact = scalars.decimal_of(raw, scale)
     except ValueError as error:
         raise malformed(str(error)) from None
+    return scalars.decimal_text(exact) if scale >= -scalars.MAX_PLAIN_SCALE else number_text(str(exact))
 
 
 _SCALARS: dict[tuple[str, str], Reader] = {

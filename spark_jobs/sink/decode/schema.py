@@ -8,6 +8,7 @@ it, or validating what the registry already accepted beyond what decoding needs.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -27,6 +28,8 @@ _LOGICAL = {
     ("fixed", "decimal"): "decimal",
 }
 
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_INTEGER = re.compile(r"[+-]?[0-9]{1,6}", re.ASCII)
 _MAP_ENTRY = "io.confluent.connect.avro.MapEntry"
 
 
@@ -216,8 +219,17 @@ def _size(raw: dict[str, Any]) -> int:
 def _logical_of(kind: str, raw: dict[str, Any]) -> tuple[str, int]:
     """The logical type and scale that matter for the JSON; one that is not valid is ignored, as Avro demands."""
     logical = _LOGICAL.get((kind, str(raw.get("logicalType", "")).lower()))
+    if logical is None and kind in ("bytes", "fixed") and raw.get("connect.name") == _DECIMAL:
+        parameters = raw.get("connect.parameters")
+        return _decimal(parameters.get("scale") if isinstance(parameters, dict) else None)
     logical = logical or _LOGICAL.get((kind, str(raw.get("connect.name", ""))), "")
-    scale = raw.get("scale", 0) if logical == "decimal" else 0
-    if not isinstance(scale, int) or not 0 <= scale <= MAX_SCALE:
+    return _decimal(raw.get("scale", 0)) if logical == "decimal" else (logical, 0)
+
+
+def _decimal(scale: Any) -> tuple[str, int]:
+    """A decimal of a scale as AvroData takes it: a number cut to an int, or the text of one in Connect's parameters."""
+    if isinstance(scale, str) and _INTEGER.fullmatch(scale):
+        scale = int(scale)
+    if isinstance(scale, bool) or not isinstance(scale, int | float) or not abs(scale) <= MAX_SCALE:
         return "", 0
-    return logical, scale
+    return "decimal", int(scale)

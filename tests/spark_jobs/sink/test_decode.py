@@ -25,6 +25,7 @@ LONG = {"type": "record", "name": "L", "fields": [{"name": "n", "type": "long"}]
 TEXT = {"type": "record", "name": "S", "fields": [{"name": "s", "type": "string"}]}
 SCHEMAS = {1: LONG, 2: TEXT}
 ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+CONNECT_DECIMAL = {"type": "bytes", "connect.name": "org.apache.kafka.connect.data.Decimal"}
 CHAIN = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
 
 
@@ -263,7 +264,14 @@ def test_blocks_may_give_their_size_and_be_several() -> None:
         ({"type": "bytes", "logicalType": "decimal", "scale": 4}, (-500).to_bytes(2, "big", signed=True), "-0.0500"),
         ({"type": "bytes", "logicalType": "decimal", "scale": 2}, (10**38).to_bytes(16, "big"), f'"1{"0" * 36}.00"'),
         ({"type": "bytes", "logicalType": "decimal", "scale": 20}, b"\x01", "0.00000000000000000001"),
-        ({"type": "bytes", "logicalType": "decimal", "scale": -1}, b"\x01", '"AQ=="'),
+        ({"type": "bytes", "logicalType": "decimal", "scale": -2}, b"\x05", "500"),
+        ({"type": "bytes", "logicalType": "decimal", "scale": -400}, b"\x05", '"5E+400"'),
+        ({"type": "bytes", "logicalType": "decimal", "scale": 2.0}, b"\x05", "0.05"),
+        ({"type": "bytes", "logicalType": "decimal", "scale": True}, b"\x01", '"AQ=="'),
+        ({**CONNECT_DECIMAL, "connect.parameters": {"scale": "2"}}, b"\x05", "0.05"),
+        ({**CONNECT_DECIMAL, "connect.parameters": {"scale": "-1"}}, b"\x05", "50"),
+        ({**CONNECT_DECIMAL, "connect.parameters": {"scale": "x"}}, b"\x05", '"BQ=="'),
+        (CONNECT_DECIMAL, b"\x05", '"BQ=="'),
         ({"type": "int", "logicalType": "date"}, 2**31 - 1, '"5881580-07-11T00:00:00.000Z"'),
         ({"type": "int", "logicalType": "date"}, -719_529, '"-0001-12-31T00:00:00.000Z"'),
         ({"type": "int", "logicalType": "date"}, -(2**31), '"-5877641-06-23T00:00:00.000Z"'),
@@ -306,6 +314,32 @@ def test_wide_unions_name_the_branch_and_null_the_others() -> None:
 def test_branches_that_differ_in_namespace_only_keep_their_full_names() -> None:
     first, second = ({"type": "fixed", "name": f"{space}.F", "size": 1} for space in "ab")
     assert content([first, second], b"\x02\x01") == {"a.F": None, "b.F": "AQ=="}
+
+
+def entries(key: Any, **entry: Any) -> Any:
+    """The Avro schema of a Connect map with keys of the type `key` and int values."""
+    fields = [{"name": "key", "type": key}, {"name": "value", "type": ["null", "int"]}]
+    name = {"name": "MapEntry", "namespace": "io.confluent.connect.avro"}
+    return {"type": "array", "items": {"type": "record", **name, **entry, "fields": fields}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "body", "expected"),
+    [
+        (entries("int"), b"\x04\x02\x02\x04\x04\x00\x00", "[[1,2],[2,null]]"),
+        (entries("int"), b"\x04\x02\x02\x04\x02\x02\x06\x00", "[[1,3]]"),
+        (entries("int"), b"\x00", "[]"),
+        (entries("string"), b"\x02\x02a\x02\x04\x00", '{"a":2}'),
+        (entries(["null", "string"]), b"\x04\x00\x02\x04\x02\x02a\x00\x00", '{"null":2,"a":null}'),
+        (entries("string"), b"\x00", "{}"),
+        (entries("int", **{"name": "E", "connect.internal.type": "MapEntry"}), b"\x02\x02\x02\x04\x00", "[[1,2]]"),
+        (entries("int", name="E"), b"\x02\x02\x02\x04\x00", '[{"key":1,"value":2}]'),
+    ],
+)
+def test_a_connect_map_whose_keys_are_no_plain_strings(schema: Any, body: bytes, expected: str) -> None:
+    decoded = decode(frame(body), frame(body), schema=schema)
+    assert not decoded.bad
+    assert decoded.content.to_pylist() == [expected] * 2
 
 
 def test_recursion_and_names_seen_before() -> None:
