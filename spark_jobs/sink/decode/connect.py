@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 from spark_jobs.sink.decode import scalars
+from spark_jobs.sink.decode.budget import Budget
 from spark_jobs.sink.decode.json_text import number_text
 from spark_jobs.sink.decode.records import SCHEMA_MISMATCH, MalformedError
 from spark_jobs.sink.decode.scalars import CLASSIC_ZONE, quoted
@@ -81,20 +81,17 @@ def json_text(schema: Schema | None, value: Any, *, time_zone: str = CLASSIC_ZON
     """
     if value is None and (schema is None or (schema.optional and schema.default is None)):
         return None
-    return _cached_writer(schema, time_zone)(value)
+    return writer(schema, time_zone, "value")(value)
 
 
-@lru_cache(maxsize=256)
-def _cached_writer(schema: Schema | None, time_zone: str) -> Write:
-    return writer(schema, time_zone, "value")
+def writer(schema: Schema | None, time_zone: str, path: str, budget: Budget | None = None) -> Write:
+    """The function that gives the JSON text of a value of `schema`; `path` is what its errors call the value.
 
-
-def writer(schema: Schema | None, time_zone: str, path: str) -> Write:
-    """The function that gives the JSON text of a value of `schema`; `path` is what its errors call the value."""
+    budget: pays for names and defaults; None where a value has no others in it.
+    """
     if schema is None:
         return schemaless_text
-    write, absent = _present(schema, time_zone, path), _absent(schema, time_zone, path)
-    return lambda value: absent() if value is None else write(value)
+    return _Writers(time_zone, budget or Budget()).writer(schema, path)
 
 
 def schemaless_text(value: Any) -> str:
@@ -121,60 +118,75 @@ def schemaless_text(value: Any) -> str:
     raise MalformedError(SCHEMA_MISMATCH, f"Connect has no type for a {type(value).__name__} without a schema")
 
 
-def _present(schema: Schema, zone: str, path: str) -> Write:
-    match schema.type:
-        case Type.ARRAY:
-            return _array(schema, zone, path)
-        case Type.MAP:
-            return _map(schema, zone, path)
-        case Type.STRUCT:
-            return _struct(schema, zone, path)
-    if (schema.type, schema.name) == (Type.INT32, TIME):
-        return lambda millis: scalars.time_text(millis, zone)
-    return _LOGICAL.get((schema.type, schema.name)) or _PLAIN[schema.type]
+class _Writers:
+    """Makes the writers of one schema, which spend from one budget."""
 
+    def __init__(self, zone: str, budget: Budget) -> None:
+        self._zone, self._budget = zone, budget
 
-def _absent(schema: Schema, zone: str, path: str) -> Callable[[], str]:
-    """What stands for a null: the default, or null where it is allowed."""
-    if schema.default is not None:
-        text = _present(schema, zone, path)(schema.default)
-        return lambda: text
-    if schema.optional:
-        return lambda: "null"
+    def writer(self, schema: Schema | None, path: str) -> Write:
+        if schema is None:
+            return schemaless_text
+        write, absent = self._present(schema, path), self._absent(schema, path)
+        return lambda value: absent() if value is None else write(value)
 
-    def refuse() -> str:
-        raise MalformedError(SCHEMA_MISMATCH, f"{path} is null, and its schema requires a value")
+    def _present(self, schema: Schema, path: str) -> Write:
+        match schema.type:
+            case Type.ARRAY:
+                return self._array(schema, path)
+            case Type.MAP:
+                return self._map(schema, path)
+            case Type.STRUCT:
+                return self._struct(schema, path)
+        if (schema.type, schema.name) == (Type.INT32, TIME):
+            return lambda millis: scalars.time_text(millis, self._zone)
+        return _LOGICAL.get((schema.type, schema.name)) or _PLAIN[schema.type]
 
-    return refuse
+    def _absent(self, schema: Schema, path: str) -> Callable[[], str]:
+        """What stands for a null: the default, or null where it is allowed."""
+        if schema.default is not None:
+            text, spend = self._present(schema, path)(schema.default), self._budget.spend
 
+            def default() -> str:
+                spend(len(text))
+                return text
 
-def _array(schema: Schema, zone: str, path: str) -> Write:
-    item = writer(schema.value, zone, f"{path}[]")
-    return lambda values: "[" + ",".join(map(item, values)) + "]"
+            return default
+        if schema.optional:
+            return lambda: "null"
 
+        def refuse() -> str:
+            raise MalformedError(SCHEMA_MISMATCH, f"{path} is null, and its schema requires a value")
 
-def _map(schema: Schema, zone: str, path: str) -> Write:
-    key, value = writer(schema.key, zone, f"{path} (key)"), writer(schema.value, zone, f"{path}{{}}")
-    keyed = schema.key is not None and schema.key.type is Type.STRING
+        return refuse
 
-    def write(entries: Any) -> str:
-        pairs = entries.items() if isinstance(entries, Mapping) else entries
-        return _map_text(((key(name), value(each)) for name, each in pairs), keyed)
+    def _array(self, schema: Schema, path: str) -> Write:
+        item = self.writer(schema.value, f"{path}[]")
+        return lambda values: "[" + ",".join(map(item, values)) + "]"
 
-    return write
+    def _map(self, schema: Schema, path: str) -> Write:
+        key, value = self.writer(schema.key, f"{path} (key)"), self.writer(schema.value, f"{path}{{}}")
+        keyed = schema.key is not None and schema.key.type is Type.STRING
 
+        def write(entries: Any) -> str:
+            pairs = entries.items() if isinstance(entries, Mapping) else entries
+            return _map_text(((key(name), value(each)) for name, each in pairs), keyed)
 
-def _struct(schema: Schema, zone: str, path: str) -> Write:
-    fields = [
-        (("," if at else "{") + quoted(name) + ":", name, writer(child, zone, f"{path}.{name}"))
-        for at, (name, child) in enumerate(schema.fields)
-    ]
-    last = "}" if fields else "{}"
+        return write
 
-    def write(values: Any) -> str:
-        return "".join([before + text(values.get(name)) for before, name, text in fields]) + last
+    def _struct(self, schema: Schema, path: str) -> Write:
+        fields = [
+            (("," if at else "{") + quoted(name) + ":", name, self.writer(child, f"{path}.{name}"))
+            for at, (name, child) in enumerate(schema.fields)
+        ]
+        last = "}" if fields else "{}"
+        width, spend = sum(len(before) for before, _, _ in fields) + len(last), self._budget.spend
 
-    return write
+        def write(values: Any) -> str:
+            spend(width)
+            return "".join([before + text(values.get(name)) for before, name, text in fields]) + last
+
+        return write
 
 
 def _map_text(pairs: Iterable[tuple[str, str]], keyed: bool) -> str:

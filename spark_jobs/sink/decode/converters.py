@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from firn.connector.config import ConverterConfig, Format
 from firn.registry import RegisteredSchema
 from spark_jobs.sink.decode.avro_file import avro_file_decoder
+from spark_jobs.sink.decode.capacity import counted_by_arrow
 from spark_jobs.sink.decode.framed import framed_decoder
 from spark_jobs.sink.decode.json_envelope import json_envelope_decoder
 from spark_jobs.sink.decode.json_plain import JsonDecoder
@@ -74,7 +75,8 @@ class HoistDecoder:
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """Decode one batch (n rows, null = tombstone)."""
         decoded = self._inner.decode(values)
-        content = join([self._before, pc.fill_null(decoded.content, "null"), "}"])
+        with counted_by_arrow():
+            content = join([self._before, pc.fill_null(decoded.content, "null"), "}"])
         if decoded.bad:
             bad = np.zeros(len(values), np.bool_)
             bad[[each.row for each in decoded.bad]] = True

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from firn.registry import RegisteredSchema, SchemaKind, UnknownSchemaError
+from spark_jobs.sink.decode.capacity import one_array
 from spark_jobs.sink.decode.frames import FRAME_BYTES, Frames
 from spark_jobs.sink.decode.records import (
     INVALID_SCHEMA,
@@ -137,4 +138,4 @@ def _in_order(pieces: list[tuple[np.ndarray, pa.StringArray]], frames: Frames) -
     absent = np.flatnonzero(~frames.framed)
     order = np.concatenate([rows for rows, _ in pieces] + [absent])
     texts = [texts for _, texts in pieces] + [pa.nulls(len(absent), pa.string())]
-    return pa.concat_arrays(texts).take(pa.array(np.argsort(order)))
+    return one_array(texts).take(pa.array(np.argsort(order)))

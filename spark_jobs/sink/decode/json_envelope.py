@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from spark_jobs.sink.decode import json_text
+from spark_jobs.sink.decode.budget import Budget
 from spark_jobs.sink.decode.connect import Schema, without_defaults, writer
 from spark_jobs.sink.decode.json_types import connect_schema, has_decimals, reader
 from spark_jobs.sink.decode.records import INVALID_JSON, SCHEMA_MISMATCH, MalformedError
@@ -37,11 +38,14 @@ class _Payloads:
     """The payloads of one schema."""
 
     def __init__(self, schema: Schema, time_zone: str) -> None:
-        self._read, self._write = reader(schema, "payload"), writer(schema, time_zone, "payload")
+        self._budget = Budget()
+        self._read = reader(schema, "payload")
+        self._write = writer(schema, time_zone, "payload", self._budget)
         self._exact = has_decimals(schema)
 
     def text(self, payload: Any) -> str | None:
         """The JSON text of a parsed payload; None where it is null. Raises MalformedError."""
+        self._budget.reset()
         value = self._read(payload)
         return None if value is None else self._write(value)
 

@@ -14,7 +14,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.sink.decode import json_text
+from spark_jobs.sink.decode import json_text, records
+from spark_jobs.sink.decode.capacity import check_size, string_array
 from spark_jobs.sink.decode.records import INVALID_JSON, Decoded
 from spark_jobs.sink.decode.rows import RowDecoder, no_schema_ids
 
@@ -40,7 +41,7 @@ class JsonDecoder:
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """Decode one batch (n rows in, n out; null stays null)."""
-        content = pa.array([_reprinted(value) for value in values.to_pylist()], pa.string())
+        content = string_array(_reprinted(value) for value in values.to_pylist())
         decoded = self._settle(values, content)
         if not self._null_is_tombstone:
             return decoded
@@ -55,6 +56,7 @@ class JsonDecoder:
         exact = self._exact.decode(values.take(pa.array(unsure)))
         mask = np.zeros(len(values), np.bool_)
         mask[unsure] = True
+        check_size(content, exact.content)
         content = pc.replace_with_mask(content, pa.array(mask), exact.content)
         bad = tuple(replace(each, row=int(unsure[each.row])) for each in exact.bad)
         return Decoded(content, no_schema_ids(len(values)), bad)
@@ -73,6 +75,8 @@ def _reprinted(value: bytes | None) -> bytes | str | None:
     try:
         text = orjson.dumps(orjson.loads(value))
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return None
+    if len(text) > records.MAX_TEXT:
         return None
     # The printer's own bytes are not kept: they were allocated too large, which makes a batch of them slow.
     return value if text == value else text.decode()

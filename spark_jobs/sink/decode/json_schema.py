@@ -127,7 +127,7 @@ class _Compiler:
         if "connect.type" not in node and kind in (None, "object"):
             properties = dict(_properties(node, resolver, set()))
             if properties:
-                return Slot(self._struct(node, properties, path), path, optional=False, default=node.get("default"))
+                return self._required(self._struct(node, properties, path), node, path)
         branches = next((node[each] for each in _SUMS if each in node), None)
         if branches is not None:
             return self._sum([self.slot(each, resolver, path) for each in sorted(branches, key=_is_simple)], path)
@@ -138,7 +138,10 @@ class _Compiler:
     def _of_kind(self, kind: Any, node: dict[str, Any], resolver: Any, path: str) -> Slot:
         if kind in (None, "null"):
             return Slot(Null() if kind else Anything(), path, optional=True)
-        return Slot(self._typed(kind, node, resolver, path), path, optional=False, default=node.get("default"))
+        return self._required(self._typed(kind, node, resolver, path), node, path)
+
+    def _required(self, found: Type, node: dict[str, Any], path: str) -> Slot:
+        return Slot(found, path, optional=False, default=node.get("default"), budget=self._budget)
 
     def _typed(self, kind: Any, node: dict[str, Any], resolver: Any, path: str) -> Type:
         named = str(node.get("connect.type"))
@@ -197,7 +200,7 @@ class _Compiler:
         optional = len(others) < len(branches)
         if optional and len(branches) == 2 and others:
             return self._optional(others[0])
-        return Slot(OneOf([each.type for each in others], path), path, optional)
+        return Slot(OneOf([each.type for each in others], path, self._budget), path, optional)
 
 
 def _properties(node: dict[str, Any], resolver: Any, seen: set[int]) -> Iterator[tuple[str, tuple[Any, Any, bool]]]:

@@ -8,7 +8,7 @@ properties it shares). Not for: reading schemas (`json_schema`), or what validat
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NoReturn, Protocol
 
@@ -39,20 +39,23 @@ class Type(Protocol):
 class Slot:
     """Where a value stands: its type, and what a null or an absent value there means.
 
-    default: the parsed JSON that takes the place of a null; None for none.
+    default: the parsed JSON that takes the place of a null; None for none. `budget` pays for it.
     """
 
     type: Type
     path: str
     optional: bool
     default: Any = None
+    budget: Budget = field(default_factory=Budget)
 
     def text(self, value: Any) -> str:
         """The JSON text of a parsed value, which may be None."""
         if value is not None:
             return self.type.text(value)
         if self.default is not None:
-            return self.type.text(self.default)
+            text = self.type.text(self.default)
+            self.budget.spend(len(text))
+            return text
         if not self.optional:
             _mismatch(self.path, "is null or absent, and its schema requires a value")
         return "null"
@@ -171,16 +174,18 @@ class Struct:
         self._path, self._budget = path, budget
         self._names: set[str] = set()
         self._fields: list[tuple[str, str, Slot]] = []
+        self._width = 2
 
     def add(self, name: str, slot: Slot) -> None:
         """Declare a property."""
         self._names.add(name)
         self._fields.append((quoted(name) + ":", name, slot))
+        self._width += len(self._fields[-1][0]) + 1
 
     def text(self, value: Any) -> str:
         """An object with every declared property, in their order, and behind them the others."""
         found = _of(dict, "object", value, self._path)
-        self._budget.spend(len(self._fields))
+        self._budget.spend(self._width)
         parts = [before + slot.text(found.get(name)) for before, name, slot in self._fields]
         if not found.keys() <= self._names:
             parts += [f"{quoted(name)}:{plain_text(found[name])}" for name in found if name not in self._names]
@@ -197,8 +202,10 @@ class OneOf:
     The first simple type that fits, else the struct with the most properties of the value, of equal ones the first.
     """
 
-    def __init__(self, branches: list[Type], path: str) -> None:
-        self._branches, self._path = branches, path
+    def __init__(self, branches: list[Type], path: str, budget: Budget) -> None:
+        self._branches, self._path, self._budget = branches, path, budget
+        self._names = [f'"{ONE_OF_FIELD}{at}":' for at in range(len(branches))]
+        self._width = 2 + sum(len(name) + len("null,") for name in self._names)
 
     def text(self, value: Any) -> str:
         """The object with its one field filled."""
@@ -206,10 +213,11 @@ class OneOf:
         best = max(matches, default=FITS_NOT)
         if best == FITS_NOT:
             _mismatch(self._path, f"fits no branch of its schema: {_found(value)}")
+        self._budget.spend(self._width)
         chosen = matches.index(best)
         texts = ["null"] * len(matches)
         texts[chosen] = self._branches[chosen].text(value)
-        return "{" + ",".join(f'"{ONE_OF_FIELD}{at}":{text}' for at, text in enumerate(texts)) + "}"
+        return "{" + ",".join([name + text for name, text in zip(self._names, texts, strict=True)]) + "}"
 
     def match(self, value: Any) -> int:
         """A sum within a sum is a struct to the official converter, which no value fits; here its branches decide."""

@@ -105,7 +105,7 @@ class MessageTexts:
         if field.message_type:
             return self._logical.get(field.message_type.full_name) or self.text_of(field.message_type)
         if field.enum_type:
-            return str if self._options.enums_as_numbers else _enum(field.enum_type)
+            return str if self._options.enums_as_numbers else _enum(field.enum_type, self._budget)
         match field.type:
             case FieldDescriptor.TYPE_BOOL:
                 return _bool
@@ -126,6 +126,7 @@ class _Struct:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._parts: list[tuple[str, Text]] = []
+        self._width = 0
 
     @property
     def fields(self) -> list[tuple[str, Text]]:
@@ -134,10 +135,11 @@ class _Struct:
     @fields.setter
     def fields(self, fields: list[tuple[str, Text]]) -> None:
         self._parts = [(quoted(name) + ":", text) for name, text in fields]
+        self._width = 2 + sum(len(before) + 1 for before, _ in self._parts)
 
     def text(self, message: Message) -> str:
         """The object."""
-        self._budget.spend(len(self._parts))
+        self._budget.spend(self._width)
         return "{" + ",".join([before + text(message) for before, text in self._parts]) + "}"
 
 
@@ -155,12 +157,18 @@ def _bytes(value: bytes) -> str:
     return f'"{b2a_base64(value, newline=False).decode()}"'
 
 
-def _enum(enum: EnumDescriptor) -> Text:
+def _enum(enum: EnumDescriptor, budget: Budget) -> Text:
     """The name of a value; of several for one number the first, and for an unknown number what Java calls it."""
     names: dict[int, str] = {}
     for value in enum.values:
         names.setdefault(value.number, quoted(value.name))
-    return lambda number: names.get(number) or f'"UNKNOWN_ENUM_VALUE_{enum.name}_{number}"'
+
+    def text(number: int) -> str:
+        found = names.get(number) or f'"UNKNOWN_ENUM_VALUE_{enum.name}_{number}"'
+        budget.spend(len(found))
+        return found
+
+    return text
 
 
 _decimal_text = connect.writer(connect.Schema(connect.Type.BYTES, connect.DECIMAL), "", "")

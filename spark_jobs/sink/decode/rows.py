@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from spark_jobs.sink.decode.budget import checked
+from spark_jobs.sink.decode.capacity import string_array
 from spark_jobs.sink.decode.records import SCHEMA_MISMATCH, BadRecord, Decoded, MalformedError
 
 
@@ -25,14 +27,16 @@ class RowDecoder:
         self._convert, self._reason = convert, reason
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
-        """Decode one batch (n rows in, n out; null stays null)."""
+        """Decode one batch (n rows in, n out; null stays null). Raises OutputTooLargeError."""
         bad: list[BadRecord] = []
-        texts = [None if value is None else self._one(row, value, bad) for row, value in enumerate(values.to_pylist())]
-        return Decoded(pa.array(texts, pa.string()), no_schema_ids(len(values)), tuple(bad))
+        content = string_array(
+            None if value is None else self._one(row, value, bad) for row, value in enumerate(values.to_pylist())
+        )
+        return Decoded(content, no_schema_ids(len(values)), tuple(bad))
 
     def _one(self, row: int, value: bytes, bad: list[BadRecord]) -> str | None:
         try:
-            return self._convert(value)
+            return checked(self._convert(value))
         except MalformedError as error:
             bad.append(BadRecord(row, error.reason, error.detail))
         except RecursionError:

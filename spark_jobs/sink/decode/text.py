@@ -11,6 +11,7 @@ from binascii import b2a_base64
 
 import pyarrow as pa
 
+from spark_jobs.sink.decode.capacity import counted_by_arrow, string_array
 from spark_jobs.sink.decode.records import Decoded
 from spark_jobs.sink.decode.render import escaped, join
 from spark_jobs.sink.decode.rows import no_schema_ids
@@ -25,7 +26,8 @@ class StringDecoder:
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """Decode one batch (n rows in, n out; null stays null)."""
-        return Decoded(json_strings(utf8_text(values)), no_schema_ids(len(values)), ())
+        with counted_by_arrow():
+            return Decoded(json_strings(utf8_text(values)), no_schema_ids(len(values)), ())
 
 
 class BytesDecoder:
@@ -33,9 +35,9 @@ class BytesDecoder:
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """Decode one batch (n rows in, n out; null stays null)."""
-        encoded = [None if value is None else b2a_base64(value, newline=False) for value in values.to_pylist()]
-        text = pa.array(encoded, pa.binary()).cast(pa.string())
-        return Decoded(join(['"', text, '"']), no_schema_ids(len(values)), ())
+        text = string_array(None if value is None else b2a_base64(value, newline=False) for value in values.to_pylist())
+        with counted_by_arrow():
+            return Decoded(join(['"', text, '"']), no_schema_ids(len(values)), ())
 
 
 def json_strings(text: pa.StringArray) -> pa.StringArray:
@@ -48,8 +50,7 @@ def utf8_text(values: pa.BinaryArray) -> pa.StringArray:
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:
-        texts = [None if value is None else java_text(value) for value in values.to_pylist()]
-        return pa.array(texts, pa.string())
+        return string_array(None if value is None else java_text(value) for value in values.to_pylist())
 
 
 def java_text(value: bytes) -> str:

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.sink.decode import json_text
+from spark_jobs.sink.decode import json_envelope, json_text, records
+from spark_jobs.sink.decode.connect import Schema
 from spark_jobs.sink.decode.json_envelope import MAX_BEGINNINGS, json_envelope_decoder
+from spark_jobs.sink.decode.json_types import connect_schema
 from spark_jobs.sink.decode.records import INVALID_JSON, INVALID_SCHEMA, INVALID_UTF8, SCHEMA_MISMATCH, Decoded
 from spark_jobs.sink.decode.scalars import STREAMING_ZONE
 from tests.spark_jobs.sink.avro_cases import parsed
@@ -211,6 +213,44 @@ def test_decimals_anywhere_in_a_schema_keep_their_digits() -> None:
     schema = {"type": "struct", "fields": [{"field": "a", "type": "array", "items": DECIMAL}]}
     value = wrap(schema, {"a": [0]}).replace(b"[0]", b"[12345678901234567890.12345]")
     assert decode(value, value).content.to_pylist() == ['{"a":[12345678901234567890.12345]}'] * 2
+
+
+LONG = "x" * 500
+
+
+@pytest.mark.parametrize(
+    ("items", "item"),
+    [
+        ({"type": "struct", "fields": [{"field": LONG, "type": "int8", "optional": True}]}, {}),
+        ({"type": "string", "default": LONG}, None),
+        ({"type": "string"}, LONG),
+    ],
+)
+def test_a_record_that_becomes_too_large_is_bad_and_the_next_one_is_not(
+    items: Any, item: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "MAX_TEXT", 12_000)
+    schema, decoder = {"type": "array", "items": items}, json_envelope_decoder(STREAMING_ZONE)
+    values = pa.array([wrap(schema, [item] * count) for count in (30, 1)], pa.binary())
+    for _ in range(30):  # what the good ones take does not add up
+        decoded = decoder.decode(values)
+        assert [(bad.row, bad.reason) for bad in decoded.bad] == [(0, "too_large")]
+        assert decoded.content[1].is_valid
+
+
+def test_few_schemas_are_kept_and_those_used_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+
+    def compile_schema(node: Any) -> Schema:
+        compiled.append(node["name"])
+        return connect_schema(node)
+
+    monkeypatch.setattr(json_envelope, "connect_schema", compile_schema)
+    monkeypatch.setattr(json_envelope, "MAX_SCHEMAS", 2)
+    monkeypatch.setattr(json_envelope, "MAX_BEGINNINGS", 0)
+    values = [wrap({"type": "int8", "name": name}, 1) for name in "aabacabb"]
+    assert not decode(*values).bad
+    assert compiled == ["a", "b", "c", "b"]
 
 
 def test_more_schemas_than_are_remembered() -> None:

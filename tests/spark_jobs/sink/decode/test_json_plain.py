@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.sink.decode import records
 from spark_jobs.sink.decode.json_plain import JsonDecoder, exact_text
 from spark_jobs.sink.decode.json_text import MAX_DEPTH, number_text
 from spark_jobs.sink.decode.records import INVALID_JSON, INVALID_UTF8, BadRecord, MalformedError
@@ -61,6 +62,13 @@ def test_the_place_of_nan_is_found_in_little_memory() -> None:
         assert tracemalloc.get_traced_memory()[1] < 30 * len(long)
     finally:
         tracemalloc.stop()
+
+
+def test_a_record_that_is_printed_too_large_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "MAX_TEXT", 10)
+    decoded = KAFKA.decode(pa.array([b'"aaaaaaaa"', b'"aaaaaaaaa"', b'[1 , "b"]'], pa.binary()))
+    assert decoded.content.to_pylist() == ['"aaaaaaaa"', None, '[1,"b"]']
+    assert [(bad.row, bad.reason) for bad in decoded.bad] == [(1, "too_large")]
 
 
 @pytest.mark.parametrize("name", VECTORS)

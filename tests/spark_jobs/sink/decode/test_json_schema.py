@@ -6,13 +6,15 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from firn.registry import RegisteredSchema
+from spark_jobs.sink.decode import records
 from spark_jobs.sink.decode.records import Decoded
-from tests.spark_jobs.sink.decode.framed_cases import FRAME, decode, only, reason, references
+from tests.spark_jobs.sink.decode.framed_cases import FRAME, decode, decoder, only, reason, references
 
 Json = Any
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -223,10 +225,31 @@ def test_texts_that_are_no_schema_to_read_with(text: str) -> None:
     assert reason(decode(RegisteredSchema("JSON", text), FRAME + b"{}")) == "invalid_schema"
 
 
-def test_few_bytes_do_not_become_a_row_beyond_all_bounds() -> None:
-    wide = {"type": "object", "properties": {f"p{at}": {"type": "integer"} for at in range(2_000)}}
-    body = b"[" + b",".join([b"{}"] * 6_000) + b"]"
-    assert reason(read({"type": "array", "items": wide}, body)) == "schema_mismatch"
+LONG = "x" * 500
+
+
+@pytest.mark.parametrize(
+    ("items", "item"),
+    [
+        ({"type": "object", "properties": {LONG: {"type": "integer"}}}, {}),
+        ({"oneOf": [{"type": each} for each in ("integer", "string", "boolean", "array")] * 4}, 1),
+        ({"type": "object", "properties": {"a": {"type": "string", "default": LONG}}}, {}),
+        ({"type": "object", "properties": {"a": {"type": "object", "default": {"b": LONG}}}}, {}),
+        ({"type": "string", "default": LONG}, None),
+        ({"type": "object", "properties": {"a": {"type": "array", "default": [LONG]}}}, {}),
+        ({}, LONG),
+    ],
+)
+def test_a_record_that_becomes_too_large_is_bad_and_the_next_one_is_not(
+    items: Json, item: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "MAX_TEXT", 12_000)
+    at = decoder(RegisteredSchema("JSON", json.dumps({"type": "array", "items": items})))
+    bodies = pa.array([FRAME + json.dumps([item] * count).encode() for count in (30, 1)], pa.binary())
+    for _ in range(30):  # what the good ones take does not add up
+        decoded = at.decode(bodies)
+        assert [(each.row, each.reason) for each in decoded.bad] == [(0, "too_large")]
+        assert decoded.content[1].is_valid
 
 
 SCHEMA = obj(

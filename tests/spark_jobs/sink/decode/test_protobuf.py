@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from firn.connector.config import ProtobufOptions
 from firn.registry import RegisteredSchema
+from spark_jobs.sink.decode import records
 from spark_jobs.sink.decode.protobuf_schema import root_file
 from spark_jobs.sink.decode.records import Decoded, Decoder
 from tests.spark_jobs.sink.decode.framed_cases import FRAME, decode, decoder, only, reason, references
@@ -286,10 +287,27 @@ def test_whatever_the_schema_nothing_is_raised(text: str) -> None:
     decode(RegisteredSchema("PROTOBUF", text), FIRST + b"\x08\x05")
 
 
-def test_few_bytes_do_not_become_a_row_beyond_all_bounds() -> None:
-    wide = " ".join(f"int32 f{at} = {at + 1};" for at in range(2_000))
-    schema = proto(f"message A {{ repeated B b = 1; }} message B {{ {wide} }}")
-    assert reason(decode(schema, FIRST + b"\x0a\x00" * 6_000)) == "schema_mismatch"
+LONG = "x" * 500
+
+
+@pytest.mark.parametrize(
+    ("body", "bad", "good"),
+    [
+        (f"repeated B b = 1; message B {{ int32 {LONG} = 1; }}", b"\x0a\x00" * 30, b"\x0a\x00"),
+        (f"repeated B b = 1; message B {{ oneof {LONG} {{ int32 c = 1; }} }}", b"\x0a\x00" * 30, b"\x0a\x00"),
+        (f"repeated E e = 1; enum E {{ {LONG} = 0; }}", b"\x0a\x1e" + bytes(30), b"\x0a\x01\x00"),
+        ("string s = 1;", b"\x0a\xac\x5e" + b"x" * 12_076, b""),
+    ],
+)
+def test_a_record_that_becomes_too_large_is_bad_and_the_next_one_is_not(
+    body: str, bad: bytes, good: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "MAX_TEXT", 12_000)
+    values, at = pa.array([FIRST + bad, FIRST + good], pa.binary()), decoder(proto(f"message A {{ {body} }}"))
+    for _ in range(30):  # what the good ones take does not add up
+        decoded = at.decode(values)
+        assert [(each.row, each.reason) for each in decoded.bad] == [(0, "too_large")]
+        assert decoded.content[1].is_valid
 
 
 @cache

@@ -6,7 +6,17 @@ import pyarrow as pa
 import pytest
 
 from firn.errors import TransientError
-from spark_jobs.sink.decode.records import INVALID_JSON, SCHEMA_MISMATCH, TOO_SHORT, BadRecord, Decoded, MalformedError
+from spark_jobs.sink.decode import capacity, records
+from spark_jobs.sink.decode.records import (
+    INVALID_JSON,
+    SCHEMA_MISMATCH,
+    TOO_LARGE,
+    TOO_SHORT,
+    BadRecord,
+    Decoded,
+    MalformedError,
+    OutputTooLargeError,
+)
 from spark_jobs.sink.decode.rows import RowDecoder
 
 
@@ -44,6 +54,19 @@ def test_a_record_beyond_stack_or_memory_is_bad_and_the_next_one_is_not() -> Non
     decoded = decode(b"deep", b"big", b"a", reason=INVALID_JSON)
     assert decoded.content.to_pylist() == [None, None, '"a"']
     assert [(bad.row, bad.reason) for bad in decoded.bad] == [(0, INVALID_JSON), (1, INVALID_JSON)]
+
+
+def test_a_record_that_becomes_too_large_is_bad_and_the_next_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "MAX_TEXT", 5)
+    decoded = decode(b"abcd", b"abc", b"abcde")
+    assert decoded.content.to_pylist() == [None, '"abc"', None]
+    assert [(bad.row, bad.reason) for bad in decoded.bad] == [(0, TOO_LARGE), (2, TOO_LARGE)]
+
+
+def test_a_batch_stops_as_soon_as_it_is_too_much_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capacity, "MAX_BYTES", 6)
+    with pytest.raises(OutputTooLargeError):
+        decode(b"abc", b"abc", b"registry")  # the last one is not asked for
 
 
 def test_an_error_of_the_outside_world_judges_no_record() -> None:
