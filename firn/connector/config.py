@@ -88,6 +88,8 @@ class ConverterConfig:
     hoist: tuple[str, ...] = ()
     # A null in a nullable field becomes the field's default, as Connect's Struct.get has it (Avro, JSON with a schema).
     null_defaults: bool = True
+    # A union of one type is that type, and no object with one member (Avro).
+    flatten_singletons: bool = True
 
 
 @dataclass(frozen=True)

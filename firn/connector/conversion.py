@@ -68,6 +68,14 @@ def _converter(check: Check, side: Side, hoist: tuple[str, ...]) -> ConverterCon
         protobuf=ProtobufOptions(*(check.get(f"{side}.converter.{option}") for option in _PROTOBUF)),
         hoist=hoist,
         null_defaults=_null_defaults(check, side, chosen),
+        flatten_singletons=_flatten_singletons(check, side),
+    )
+
+
+def _flatten_singletons(check: Check, side: Side) -> bool:
+    """Whether a union of one type is that type; Snowflake's converters have no objects for unions."""
+    return check.get(f"{side}.converter") in SNOWFLAKE_CLASSES or bool(
+        check.get(f"{side}.converter.flatten.singleton.unions")
     )
 
 
@@ -114,6 +122,7 @@ def _idle_options(check: Check, side: Side, chosen: Format) -> None:
         **{f"{prefix}{option}": {Format.PROTOBUF} for option in _PROTOBUF},
         f"{prefix}schemas.enable": {Format.JSON, Format.JSON_ENVELOPE},
         f"{prefix}ignore.default.for.nullables": set() if of_snowflake else _IGNORES_DEFAULTS,
+        f"{prefix}flatten.singleton.unions": set() if of_snowflake else {Format.AVRO},
         f"{prefix}replace.null.with.default": {Format.JSON_ENVELOPE},
         f"{prefix}schema.registry.url": REGISTRY_FORMATS,
         f"{prefix}basic.auth.user.info": REGISTRY_FORMATS,

@@ -196,9 +196,9 @@ _JSON = (
     ),
     honoured(
         "flatten.singleton.unions",
-        r.only("false", "a union of one type stays as it is"),
-        "Whether a union of one type is replaced by it.",
-        "false",
+        r.BOOLEAN,
+        "Avro: a union of one type is that type; otherwise an object with one member.",
+        "true",
     ),
 )
 

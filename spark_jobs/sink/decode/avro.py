@@ -23,23 +23,34 @@ from spark_jobs.sink.decode.vector import VectorDecoder
 
 
 def avro_decoder(
-    schema_of: Callable[[int], RegisteredSchema], time_zone: str = CLASSIC_ZONE, *, null_defaults: bool = True
+    schema_of: Callable[[int], RegisteredSchema],
+    time_zone: str = CLASSIC_ZONE,
+    *,
+    null_defaults: bool = True,
+    flatten_singletons: bool = True,
 ) -> FramedDecoder:
     """The decoder of framed Avro.
 
     time_zone: what a time of day ends with (`scalars.CLASSIC_ZONE` or `STREAMING_ZONE`).
     null_defaults: whether a null within a record is its type's default, see `defaults`.
+    flatten_singletons: whether a union of one type is that type, and no object with one member.
     """
-    return FramedDecoder("AVRO", schema_of, lambda schema: AvroBodies(schema.text, time_zone, null_defaults))
+
+    def bodies(schema: RegisteredSchema) -> AvroBodies:
+        return AvroBodies(schema.text, time_zone, null_defaults, flatten_singletons)
+
+    return FramedDecoder("AVRO", schema_of, bodies)
 
 
 class AvroBodies:
     """Decodes framed values of one schema (JSON, references resolved). Raises InvalidSchemaError."""
 
-    def __init__(self, schema: str, time_zone: str, null_defaults: bool) -> None:
+    def __init__(self, schema: str, time_zone: str, null_defaults: bool, flatten_singletons: bool = True) -> None:
         try:
             node = parse_schema(schema)
-            self._reference = ReferenceDecoder(node, time_zone, null_defaults=null_defaults)
+            self._reference = ReferenceDecoder(
+                node, time_zone, null_defaults=null_defaults, flatten_singletons=flatten_singletons
+            )
             self._vector = VectorDecoder.of(node, time_zone, null_defaults=null_defaults)
         except RecursionError as error:  # each of the three has its own depth
             raise InvalidSchemaError("nested too deeply") from error

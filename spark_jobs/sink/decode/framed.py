@@ -22,7 +22,12 @@ def framed_decoder(
     """The decoder of AVRO, JSON_SCHEMA or PROTOBUF; see `decoder.FramedDecoder` for `schema_of` and its errors."""
     match format:
         case Format.AVRO:
-            return avro_decoder(schema_of, time_zone, null_defaults=config.null_defaults)
+            return avro_decoder(
+                schema_of,
+                time_zone,
+                null_defaults=config.null_defaults,
+                flatten_singletons=config.flatten_singletons,
+            )
         case Format.JSON_SCHEMA:
             return FramedDecoder(
                 "JSON", schema_of, lambda schema: json_schema_bodies(schema, time_zone, config.null_defaults)

@@ -44,6 +44,14 @@ def test_official_classes_name_formats(name: str, format_: Format) -> None:
     assert (config.value.format, config.key.format) == (format_, format_)
 
 
+def test_unions_of_one_type_are_that_type_unless_avro_converter_is_told_otherwise() -> None:
+    option = {"value.converter.flatten.singleton.unions": "false"}
+    snowflake = {"value.converter": SNOWFLAKE + "SnowflakeAvroConverter"}
+    assert parsed(AVRO).value.flatten_singletons
+    assert not parsed(AVRO | option).value.flatten_singletons
+    assert parsed(snowflake | option).value.flatten_singletons
+
+
 @pytest.mark.parametrize(
     ("name", "format_"),
     [

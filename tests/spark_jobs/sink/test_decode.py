@@ -12,10 +12,9 @@ import pytest
 from firn.errors import TransientError
 from firn.registry import RegisteredSchema, UnknownSchemaError
 from spark_jobs.sink.decode import Decoded, avro_decoder
-from spark_jobs.sink.decode.avro import AvroBodies
 from spark_jobs.sink.decode.decoder import FramedDecoder
 from spark_jobs.sink.decode.records import InvalidSchemaError
-from spark_jobs.sink.decode.scalars import CLASSIC_ZONE
+from spark_jobs.sink.decode.rows import RowDecoder
 from spark_jobs.sink.decode.schema import parse_schema
 from spark_jobs.sink.decode.unknown_ids import MAX_IN_BATCH, REMEMBERED_SECONDS
 from spark_jobs.sink.decode.vector import VectorDecoder
@@ -134,10 +133,7 @@ class Registry:
         return self.known[schema_id]
 
     def decoder(self) -> FramedDecoder:
-        def bodies(schema: RegisteredSchema) -> AvroBodies:
-            return AvroBodies(schema.text, CLASSIC_ZONE, null_defaults=True)
-
-        return FramedDecoder("AVRO", self.schema_of, bodies, lambda: self.now)
+        return FramedDecoder("AVRO", self.schema_of, lambda _: RowDecoder(lambda _: '{"n":1}'), lambda: self.now)
 
 
 def test_a_schema_that_is_registered_later_is_found_after_a_while() -> None:
@@ -340,6 +336,14 @@ def test_a_connect_map_whose_keys_are_no_plain_strings(schema: Any, body: bytes,
     decoded = decode(frame(body), frame(body), schema=schema)
     assert not decoded.bad
     assert decoded.content.to_pylist() == [expected] * 2
+
+
+def test_a_union_of_one_type_is_that_type_unless_the_converter_is_told_otherwise() -> None:
+    schema = {"type": "array", "items": ["string"]}
+    body = frame(b"\x02\x00\x02a\x00")
+    assert decode(body, schema=schema).content.to_pylist() == ['["a"]']
+    decoder = avro_decoder(lambda _: avro(schema), flatten_singletons=False)
+    assert decoder.decode(pa.array([body], pa.binary())).content.to_pylist() == ['[{"string":"a"}]']
 
 
 def test_recursion_and_names_seen_before() -> None:
