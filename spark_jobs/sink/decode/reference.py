@@ -51,14 +51,13 @@ class ReferenceDecoder:
             raise MalformedError(MALFORMED_AVRO, f"the body ends early, after {len(data) - start} bytes") from None
         except UnicodeDecodeError as error:
             raise MalformedError(INVALID_UTF8, f"a string is not UTF-8: {error.reason}") from None
-        text = self._joined(parts, end - start)
+        # The length is only counted where it may be too long: what is no text of the schema's comes out of the bytes.
+        if len(parts) * self._longest + (end - start) * _LONGEST_ESCAPE > records.MAX_TEXT:
+            _check(parts)
+        text = "".join(parts)
         return None if text == "null" else text, end
 
-    def _joined(self, parts: list[str], size: int) -> str:
-        """The text of a value of `size` bytes. Its length is only counted where it may be too long."""
-        if (
-            len(parts) * self._longest + size * _LONGEST_ESCAPE > records.MAX_TEXT
-            and sum(map(len, parts)) > records.MAX_TEXT
-        ):
-            raise too_large(f"the value has more than {records.MAX_TEXT} characters of JSON")
-        return "".join(parts)
+
+def _check(parts: list[str]) -> None:
+    if sum(map(len, parts)) > records.MAX_TEXT:
+        raise too_large(f"the value has more than {records.MAX_TEXT} characters of JSON")

@@ -13,8 +13,9 @@ import pytest
 
 from firn.connector.config import ConverterConfig, Format
 from firn.registry import RegisteredSchema
-from spark_jobs.sink.decode import Decoded
+from spark_jobs.sink.decode import Decoded, capacity
 from spark_jobs.sink.decode.converters import decoder_for
+from spark_jobs.sink.decode.records import OutputTooLargeError
 from spark_jobs.sink.decode.scalars import MAX_DECIMAL_BYTES
 from tests.spark_jobs.sink.avro_cases import frame, write
 
@@ -165,3 +166,12 @@ def test_types_that_use_the_one_before_are_no_deep_stack() -> None:
     assert not decoded.bad
     deep = b"\x00" * 699 + b"\x02" * 699 + b"\x00"
     assert why(avro({"type": "record", "name": "A", "fields": fields}, deep))[1] == "nested more than 100 levels deep"
+
+
+def test_a_batch_that_is_more_than_an_array_holds_is_for_the_sink_to_halve(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capacity, "MAX_BYTES", 100_000)
+    enum = {"type": "enum", "name": "e", "symbols": ["x" * 1_000]}
+    decoder = decoder_for(ConverterConfig(Format.AVRO), lambda _: RegisteredSchema("AVRO", json.dumps([enum])))
+    assert not decoder.decode(pa.array([frame(b"\x00\x00")] * 90, pa.binary())).bad
+    with pytest.raises(OutputTooLargeError):
+        decoder.decode(pa.array([frame(b"\x00\x00")] * 110, pa.binary()))
