@@ -346,6 +346,20 @@ def test_a_union_of_one_type_is_that_type_unless_the_converter_is_told_otherwise
     assert decoder.decode(pa.array([body], pa.binary())).content.to_pylist() == ['[{"string":"a"}]']
 
 
+@pytest.mark.parametrize(
+    ("schema", "bad", "good"),
+    [
+        (CHAIN, b"\x02" * 150 + b"\x00", b"\x02" * 60 + b"\x00"),
+        ({"type": "array", "items": "null"}, write("long", 100_001) + b"\x00", write("long", 60_000) + b"\x00"),
+    ],
+)
+def test_the_limits_count_within_one_value(schema: Any, bad: bytes, good: bytes) -> None:
+    decoder = avro_decoder(lambda _: avro(schema))
+    for _ in range(2):
+        decoded = decoder.decode(pa.array([frame(bad), frame(good), frame(good)], pa.binary()))
+        assert [each.row for each in decoded.bad] == [0]
+
+
 def test_recursion_and_names_seen_before() -> None:
     assert content(CHAIN, b"\x02\x02\x00") == {"next": {"next": {"next": None}}}
     schema = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 import zlib
 from typing import Any
 
@@ -18,7 +19,7 @@ from firn.connector.config import ConverterConfig, Format, SinkConfig
 from firn.settings import Settings
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.decode import avro_file as module
-from spark_jobs.sink.decode import container, records
+from spark_jobs.sink.decode import container, container_codecs, records
 from spark_jobs.sink.decode.avro_file import avro_file_decoder
 from spark_jobs.sink.decode.records import (
     INVALID_SCHEMA,
@@ -237,6 +238,23 @@ def test_blocks_that_unpack_beyond_the_limit_are_refused(codec: str, monkeypatch
         one = written([1] * 999, codec, "int")[len(written([], codec, "int")) :]
     assert contents(header("int", codec) + one) == [1] * 999
     assert reason(header("int", codec) + one + one) == MALFORMED_CONTAINER
+
+
+def test_xz_that_wants_more_memory_than_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = header("int", "xz") + block(1, lzma.compress(b"\x02", preset=1))
+    assert contents(value) == [1]
+    monkeypatch.setattr(container_codecs, "_LZMA_MEMORY", 100_000)
+    assert reason(value) == MALFORMED_CONTAINER
+
+
+def test_data_of_no_bytes_are_counted_over_all_blocks_of_one_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_EMPTY_ITEMS", 10)
+    decoder, of_null = avro_file_decoder(), header("null")
+    most, more = of_null + block(6, b"") + block(4, b""), of_null + block(6, b"") + block(5, b"")
+    for _ in range(2):
+        decoded = decoder.decode(pa.array([more, most], pa.binary()))
+        assert [(bad.row, bad.reason) for bad in decoded.bad] == [(0, MALFORMED_CONTAINER)]
+        assert len(decoded.content) == 11
 
 
 def test_few_bytes_that_become_much_text_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
