@@ -24,6 +24,9 @@ from spark_jobs.sink.decode.json_schema_types import Anything, ArrayOf, Leaf, Ma
 from spark_jobs.sink.decode.records import SCHEMA_MISMATCH, InvalidSchemaError, MalformedError
 from spark_jobs.sink.decode.rows import RowDecoder
 
+MAX_DEPTH = 64
+"""Levels of a schema. Far below Python's own limit, at which `referencing` (Rust) panics instead of raising."""
+
 _NUMBERS = {each.value: each for each in connect.Type if each.value.startswith(("int", "float"))}
 # Keywords that tell the type where there is no `type`.
 _TELLING = {
@@ -105,6 +108,7 @@ class _Compiler:
         self._budget, self._time_zone, self._null_defaults = budget, time_zone, null_defaults
         self._slots: dict[int, Slot] = {}  # by node
         self._structs: dict[int, Struct] = {}  # by node; the node may be only half compiled
+        self._depth = 0
 
     def slot(self, node: Any, resolver: Any, path: str) -> Slot:
         """What a schema says of the values at `path`."""
@@ -113,7 +117,11 @@ class _Compiler:
         if not isinstance(node, dict):
             raise InvalidSchemaError(f"{path}: a schema is an object, not {str(node)[:40]}")
         if id(node) not in self._slots:
+            self._depth += 1
+            if self._depth > MAX_DEPTH:
+                raise InvalidSchemaError(f"{path}: nested too deeply, or a schema that refers to nothing but itself")
             self._slots[id(node)] = self._new(node, resolver, path)
+            self._depth -= 1
         return self._slots[id(node)]
 
     def _new(self, node: dict[str, Any], resolver: Any, path: str) -> Slot:
