@@ -38,7 +38,7 @@ class _Payloads:
     """The payloads of one schema."""
 
     def __init__(self, schema: Schema, time_zone: str) -> None:
-        self._budget = Budget()
+        self._budget, self._default = Budget(), schema.default
         self._read = reader(schema, "payload")
         self._write = writer(schema, time_zone, "payload", self._budget)
         self._exact = has_decimals(schema)
@@ -47,7 +47,7 @@ class _Payloads:
         """The JSON text of a parsed payload; None where it is null. Raises MalformedError."""
         self._budget.reset()
         value = self._read(payload)
-        return None if value is None else self._write(value)
+        return None if value is None and self._default is None else self._write(value)
 
     def text_at(self, end: bytes) -> str | None:
         """`text` of the payload at the `end` of an envelope. Raises MalformedError or ValueError, whatever is wrong.

@@ -54,7 +54,8 @@ def connect_schema(node: Any, path: str = "schema") -> Schema:
 def reader(schema: Schema | None, path: str) -> Read:
     """The function that takes a parsed JSON value (numbers: int, float or Decimal) to a value of `schema`.
 
-    It raises MalformedError (`schema_mismatch`) with the path to what does not fit.
+    It raises MalformedError (`schema_mismatch`) with the path to what does not fit. A null stays one, though the schema
+    has a default: `connect` writes that, and counts its text.
     """
     if schema is None:
         return lambda value: value
@@ -65,7 +66,7 @@ def reader(schema: Schema | None, path: str) -> Read:
             return read(value)
         if schema.default is None and not schema.optional:
             _mismatch(path, "is null, and its schema requires a value")
-        return schema.default
+        return None
 
     return read_or_null
 
