@@ -1,10 +1,11 @@
-"""Avro values to JSON text, one Arrow batch at a time.
+"""Keys and values of Kafka records to JSON text, one Arrow batch at a time; `converters` chooses the format.
 
-For: Confluent-framed Avro (`0x00`, 4-byte big-endian schema id, body) as RECORD_CONTENT, with every malformed record
-told apart by row and reason. Pure: Arrow in, Arrow out; the schema lookup is a callable that the caller gives.
-Not for: keys, headers and RECORD_METADATA (`spark_jobs.sink.metadata`), reading Kafka, talking to a registry.
+Every format is a `Decoder` that tells each malformed record apart by row and reason (`records`). Pure: Arrow in, Arrow
+out; the schema lookup is a callable that the caller gives. Framed formats share `decoder` (Avro, JSON Schema,
+Protobuf), the others `rows` or whole columns.
+Not for: headers and RECORD_METADATA (`spark_jobs.sink.metadata`), reading Kafka, talking to a registry.
 
-Two decoders give the same JSON (docs/decisions/0002-two-decoders.md): `reference` defines the result, `vector` is fast.
+Why text, and why Avro has two decoders: docs/decisions/0004-converters-give-json-text.md and 0002-two-decoders.md.
 """
 
 from spark_jobs.sink.decode.avro import avro_decoder
