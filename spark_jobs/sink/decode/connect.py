@@ -8,7 +8,6 @@ Not for: reading any format. Values are taken to be what their schema says, but 
 
 from __future__ import annotations
 
-from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -100,7 +99,7 @@ def schemaless_text(value: Any) -> str:
         case None:
             return "null"
         case bool():
-            return _boolean(value)
+            return scalars.boolean_text(value)
         case str():
             return quoted(value)
         case int():
@@ -108,7 +107,7 @@ def schemaless_text(value: Any) -> str:
         case float():
             return scalars.double_text(value)
         case bytes():
-            return _base64(value)
+            return scalars.base64_text(value)
         case list() | tuple():
             return "[" + ",".join(map(schemaless_text, value)) + "]"
         case dict():
@@ -191,22 +190,11 @@ class _Writers:
 
 def _map_text(pairs: Iterable[tuple[str, str]], keyed: bool) -> str:
     """An object, or an array of pairs where keys are no strings; of equal keys the last one stands."""
-    entries = dict(pairs)
-    if keyed:
-        return "{" + ",".join([f"{key}:{value}" for key, value in entries.items()]) + "}"
-    return "[" + ",".join([f"[{key},{value}]" for key, value in entries.items()]) + "]"
+    return scalars.map_text(dict(pairs).items(), keyed=keyed)
 
 
 def _keyed(value: Mapping[Any, Any]) -> bool:
     return all(isinstance(key, str) for key in value)
-
-
-def _boolean(value: bool) -> str:
-    return "true" if value else "false"
-
-
-def _base64(value: bytes) -> str:
-    return f'"{b2a_base64(value, newline=False).decode()}"'
 
 
 def _decimal(value: Decimal) -> str:
@@ -217,7 +205,7 @@ def _decimal(value: Decimal) -> str:
 
 
 _PLAIN: dict[Type, Write] = {
-    Type.BOOLEAN: _boolean,
+    Type.BOOLEAN: scalars.boolean_text,
     Type.INT8: str,
     Type.INT16: str,
     Type.INT32: str,
@@ -225,7 +213,7 @@ _PLAIN: dict[Type, Write] = {
     Type.FLOAT32: scalars.float_text,
     Type.FLOAT64: scalars.double_text,
     Type.STRING: quoted,
-    Type.BYTES: _base64,
+    Type.BYTES: scalars.base64_text,
 }
 _LOGICAL: dict[tuple[Type, str | None], Write] = {
     (Type.INT32, DATE): scalars.date_text,

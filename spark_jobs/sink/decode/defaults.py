@@ -97,7 +97,7 @@ class NullTexts:
             case "null" if value is None:
                 return "null"
             case "boolean":
-                return "true" if _of(bool, value) else "false"
+                return scalars.boolean_text(_of(bool, value))
             case "int" | "long":
                 return self._integer(node, _of(int, value))
             case "float":
@@ -137,4 +137,4 @@ def _bytes_text(node: Scalar | Fixed, value: Any, size: int | None) -> str:
     raw = _of(str, value).encode("latin-1")
     if size is not None and len(raw) != size:
         raise ValueError
-    return leaves.decimal_text(raw, node.scale) if node.logical == "decimal" else leaves.base64_text(raw)
+    return leaves.decimal_text(raw, node.scale) if node.logical == "decimal" else scalars.base64_text(raw)

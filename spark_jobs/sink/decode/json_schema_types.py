@@ -17,7 +17,7 @@ from spark_jobs.sink.decode.budget import Budget
 from spark_jobs.sink.decode.json_text import number_text
 from spark_jobs.sink.decode.json_types import reader
 from spark_jobs.sink.decode.records import SCHEMA_MISMATCH, MalformedError
-from spark_jobs.sink.decode.scalars import quoted
+from spark_jobs.sink.decode.scalars import boolean_text, map_text, quoted
 
 ONE_OF_FIELD = "io.confluent.connect.json.OneOf.field."
 FITS, FITS_NOT = 1 << 60, -1
@@ -142,10 +142,7 @@ class MapOf:
 
     def text(self, value: Any) -> str:
         """An object where keys are strings, else an array of pairs; of equal keys the last one stands."""
-        entries = dict(self._entries(value))
-        if self._keyed:
-            return "{" + ",".join([f"{key}:{text}" for key, text in entries.items()]) + "}"
-        return "[" + ",".join([f"[{key},{text}]" for key, text in entries.items()]) + "]"
+        return map_text(dict(self._entries(value)).items(), keyed=self._keyed)
 
     def match(self, value: Any) -> int:
         """As officially: any object and any array."""
@@ -230,7 +227,7 @@ def plain_text(value: Any) -> str:
         case None:
             return "null"
         case bool():
-            return "true" if value else "false"
+            return boolean_text(value)
         case str():
             return quoted(value)
         case int() | Decimal():

@@ -6,7 +6,6 @@ Not for: arrays, maps, unions and records, which `reference` builds out of these
 from __future__ import annotations
 
 import struct
-from binascii import b2a_base64
 
 from spark_jobs.sink.decode import scalars
 from spark_jobs.sink.decode.json_text import number_text
@@ -30,7 +29,7 @@ def _boolean(data: bytes, pos: int, out: list[str]) -> int:
     byte = data[pos]
     if byte > 1:
         raise malformed(f"{byte} is not a boolean")
-    out.append("true" if byte else "false")
+    out.append(scalars.boolean_text(bool(byte)))
     return pos + 1
 
 
@@ -64,7 +63,7 @@ def _string(data: bytes, pos: int, out: list[str]) -> int:
 
 def _bytes(data: bytes, pos: int, out: list[str]) -> int:
     pos, end = read_span(data, pos)
-    out.append(base64_text(data[pos:end]))
+    out.append(scalars.base64_text(data[pos:end]))
     return end
 
 
@@ -72,11 +71,6 @@ def _date(data: bytes, pos: int, out: list[str]) -> int:
     days, pos = read_int(data, pos)
     out.append(scalars.date_text(days))
     return pos
-
-
-def base64_text(raw: bytes) -> str:
-    """Bytes as a JSON string of base64."""
-    return f'"{b2a_base64(raw, newline=False).decode()}"'
 
 
 def decimal_text(raw: bytes, scale: int) -> str:
@@ -136,7 +130,7 @@ def fixed_reader(node: Fixed) -> Reader:
         raw = data[pos : pos + size]
         if len(raw) < size:
             raise IndexError
-        out.append(decimal_text(raw, scale) if is_decimal else base64_text(raw))
+        out.append(decimal_text(raw, scale) if is_decimal else scalars.base64_text(raw))
         return pos + size
 
     return read

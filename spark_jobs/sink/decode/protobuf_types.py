@@ -8,7 +8,6 @@ times outside their range are printed where they can be. Not for: bytes and sche
 from __future__ import annotations
 
 import datetime
-from binascii import b2a_base64
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
@@ -94,10 +93,8 @@ class MessageTexts:
         keyed = key_field.type == FieldDescriptor.TYPE_STRING
 
         def text(message: Message) -> str:
-            entries = [(key(name), value(each)) for name, each in getattr(message, name).items()]
-            if keyed:
-                return "{" + ",".join([f"{name}:{each}" for name, each in entries]) + "}"
-            return "[" + ",".join([f"[{name},{each}]" for name, each in entries]) + "]"
+            entries = getattr(message, name).items()
+            return scalars.map_text(((key(each), value(other)) for each, other in entries), keyed=keyed)
 
         return text
 
@@ -108,7 +105,7 @@ class MessageTexts:
             return str if self._options.enums_as_numbers else _enum(field.enum_type, self._budget)
         match field.type:
             case FieldDescriptor.TYPE_BOOL:
-                return _bool
+                return scalars.boolean_text
             case FieldDescriptor.TYPE_FLOAT:
                 return scalars.float_text
             case FieldDescriptor.TYPE_DOUBLE:
@@ -116,7 +113,7 @@ class MessageTexts:
             case FieldDescriptor.TYPE_STRING:
                 return _string
             case FieldDescriptor.TYPE_BYTES:
-                return _bytes
+                return scalars.base64_text
         return str
 
 
@@ -143,18 +140,10 @@ class _Struct:
         return "{" + ",".join([before + text(message) for before, text in self._parts]) + "}"
 
 
-def _bool(value: bool) -> str:
-    return "true" if value else "false"
-
-
 def _string(value: str | bytes) -> str:
     if isinstance(value, bytes):  # proto2 does not look at strings when it reads them
         raise MalformedError(INVALID_UTF8, f"a string is not UTF-8: {value[:20]!r}")
     return quoted(value)
-
-
-def _bytes(value: bytes) -> str:
-    return f'"{b2a_base64(value, newline=False).decode()}"'
 
 
 def _enum(enum: EnumDescriptor, budget: Budget) -> Text:

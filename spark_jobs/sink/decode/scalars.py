@@ -8,6 +8,8 @@ Not for: reading bytes.
 from __future__ import annotations
 
 import math
+from binascii import b2a_base64
+from collections.abc import Iterable
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from json.encoder import encode_basestring
 
@@ -24,6 +26,23 @@ MAX_DECIMAL_BYTES = 16_384
 EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 quoted = encode_basestring
+
+
+def boolean_text(value: bool) -> str:
+    """JSON's own word."""
+    return "true" if value else "false"
+
+
+def base64_text(raw: bytes) -> str:
+    """Bytes as a JSON string of base64 (RFC 4648, with padding)."""
+    return f'"{b2a_base64(raw, newline=False).decode()}"'
+
+
+def map_text(entries: Iterable[tuple[str, str]], *, keyed: bool) -> str:
+    """An object of texts, or an array of pairs where keys are no strings."""
+    if keyed:
+        return "{" + ",".join([f"{key}:{value}" for key, value in entries]) + "}"
+    return "[" + ",".join([f"[{key},{value}]" for key, value in entries]) + "]"
 
 
 def double_text(value: float) -> str:
