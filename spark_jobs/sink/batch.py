@@ -104,9 +104,17 @@ class BatchRunner:
         if moves:
             self._commit(name, moves, staged)
         self._ledger.advance(ends, moves)
-        rows, size, text = (sum(each) for each in zip((0, 0, 0), *map(_amounts, staged), strict=True))
-        phases = (shipped - begun, time.monotonic() - shipped)
-        self._on_commit(Committed(name, rows, size, text, len(staged), moves, *phases))
+        committed = Committed(
+            batch=name,
+            rows=sum(file.rows for file in staged),
+            size=sum(file.size for file in staged),
+            text_size=sum(file.text_size for file in staged),
+            files=len(staged),
+            moves=moves,
+            ship_seconds=shipped - begun,
+            commit_seconds=time.monotonic() - shipped,
+        )
+        self._on_commit(committed)
         if stops:
             _log_bad(self._context.config.errors, stops)
             raise _bad_record(self._context.config.name, stops)
@@ -144,10 +152,6 @@ class BatchRunner:
         for table in sorted(set(tables) - self._ready):
             ensure_table(self._connection, self._context.namespace, table, create=create)
             self._ready.add(table)
-
-
-def _amounts(file: Staged) -> tuple[int, int, int]:
-    return file.rows, file.size, file.text_size
 
 
 def _check_inside(staged: Sequence[Staged], moves: Sequence[Move]) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from firn.connector.config import ConverterConfig, Format, SinkConfig, SnowflakeConfig
+from firn.connector.config import ConverterConfig, SinkConfig, SnowflakeConfig
+from firn.connector.converters import REGISTRY_FORMATS
 from firn.errors import ConfigError
 from firn.kafka_client import KafkaClient, kafka_client, needs_secret
 from firn.registry_login import RegistryLogin, login_from_config, login_from_secret
@@ -15,8 +16,6 @@ from firn.secrets import KafkaSecret, RegistrySecret, SnowflakeSecret, read_secr
 from firn.settings import Settings
 from firn.snowflake import SnowflakeLogin, login_from, login_without_secret, with_url
 from spark_jobs.sink.identifiers import Namespace
-
-_IN_REGISTRY = {Format.AVRO, Format.JSON_SCHEMA, Format.PROTOBUF}
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ def check_runnable(config: SinkConfig) -> None:
 
 def registry_login(config: SinkConfig, converter: ConverterConfig, settings: Settings) -> RegistryLogin | None:
     """How a converter reaches its registry; None for one without. Raises the errors of `read_secret`, ConfigError."""
-    if converter.format not in _IN_REGISTRY:
+    if converter.format not in REGISTRY_FORMATS:
         return None
     if converter.registry:
         return login_from_config(converter.registry, config.proxy)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from spark_jobs.sink.context import SinkContext
+from spark_jobs.sink.decode.capacity import text_bounds
 from spark_jobs.sink.identifiers import table_for
 from spark_jobs.sink.ledger import TopicPartition
 from spark_jobs.sink.reports import Staged
@@ -86,5 +87,4 @@ class PartitionFiles:
 
 def _lengths(texts: pa.StringArray) -> npt.NDArray[np.int64]:
     """UTF-8 bytes of each text; 0 for null."""
-    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    return np.diff(offsets).astype(np.int64)
+    return np.diff(text_bounds(texts)).astype(np.int64)

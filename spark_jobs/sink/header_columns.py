@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.connector.config import HeaderFormat
+from spark_jobs.sink.decode.capacity import text_bounds
 from spark_jobs.sink.decode.text import BytesDecoder, json_strings, utf8_text
 from spark_jobs.sink.headers import header_text
 
@@ -64,7 +65,7 @@ def _guessed(text: pa.StringArray) -> pa.StringArray:
 
 def _surely_strings(text: pa.StringArray) -> npt.NDArray[np.bool_]:
     """Rows whose first bytes tell that nothing but a string is possible; the empty text and null are among them."""
-    offsets = np.frombuffer(text.buffers()[1], np.int32)[text.offset : text.offset + len(text) + 1]
+    offsets = text_bounds(text)
     data = np.frombuffer(text.buffers()[2] or b"", np.uint8)
     starts, lengths = offsets[:-1], np.diff(offsets)
     sure: npt.NDArray[np.bool_] = lengths == 0

@@ -18,7 +18,7 @@ from firn.kafka_client import KafkaClient, needs_secret
 from firn.registry import RegistryLogin
 from firn.settings import Settings
 from firn.snowflake import SnowflakeLogin
-from spark_jobs.sink.context import kafka_login, registry_login, snowflake_login
+from spark_jobs.sink.context import kafka_login, own_snowflake_login, registry_login, snowflake_login
 from spark_jobs.sink.requirements import check_snowflake
 from spark_jobs.sink.source import NoTopicError, topics_of
 
@@ -60,8 +60,7 @@ def _credential_tasks(config: SinkConfig, settings: Settings, found: _Found) -> 
 
     def snowflake_credentials() -> str:
         found.login = snowflake_login(config, settings)
-        own = config.snowflake
-        return _NAMED if own.url and own.user and own.private_key else f"secret {settings.snowflake_secret_id}"
+        return _NAMED if own_snowflake_login(config.snowflake, settings) else f"secret {settings.snowflake_secret_id}"
 
     yield _reading("credentials kafka", kafka_credentials)
     yield _reading("credentials registry", registry_credentials)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from spark_jobs.sink.decode.records import OutputTooLargeError
@@ -45,10 +46,15 @@ def check_size(*arrays: pa.StringArray) -> None:
 
 def text_bytes(texts: pa.StringArray) -> int:
     """Bytes of all texts of an array, which may be a slice."""
+    bounds = text_bounds(texts)
+    return int(bounds[-1]) - int(bounds[0])
+
+
+def text_bounds(texts: pa.StringArray) -> npt.NDArray[np.int32]:
+    """Where each text begins in the array's data, and the last one ends (n + 1 for n texts); null takes no bytes."""
     if not len(texts):
-        return 0
-    ends = np.frombuffer(texts.buffers()[1], np.int32)
-    return int(ends[texts.offset + len(texts)]) - int(ends[texts.offset])
+        return np.zeros(1, np.int32)
+    return np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
 
 
 @contextmanager

@@ -57,11 +57,11 @@ def escaped(text: pa.StringArray) -> pa.StringArray:
 
 def _bytes_of(text: pa.StringArray) -> npt.NDArray[np.uint8]:
     """The bytes of all rows; a slice shares its buffer with many other rows."""
-    _, offsets, data = text.buffers()
-    if data is None or not len(text):
+    data = text.buffers()[2]
+    if data is None:
         return np.zeros(0, np.uint8)
-    ends = np.frombuffer(offsets, np.int32)
-    return np.frombuffer(data, np.uint8)[ends[text.offset] : ends[text.offset + len(text)]]
+    bounds = capacity.text_bounds(text)
+    return np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]]
 
 
 def double_texts(values: pa.Array) -> pa.StringArray:
