@@ -137,7 +137,8 @@ def _format_once(home: Home) -> None:
     if (folder / "logs" / "meta.properties").exists():
         return
     cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-    arguments = ("format", "--ignore-formatted", "-t", cluster_id, "-c", str(folder / "server.properties"))
+    # With "=": one id in 64 begins with a dash, and would be taken for an option.
+    arguments = ("format", "--ignore-formatted", f"--cluster-id={cluster_id}", "-c", str(folder / "server.properties"))
     tool = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "kafka.tools.StorageTool", *arguments)
     done = subprocess.run(_java(home, *tool), capture_output=True, text=True, timeout=60, check=False)
     if done.returncode != 0:

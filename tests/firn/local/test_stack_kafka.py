@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,9 @@ from firn.connector.config import KafkaProperty
 from firn.errors import AuthenticationError
 from firn.kafka import admin_client, find_topics
 from firn.kafka_client import KafkaClient, client_from_settings, kafka_client
+from firn.local.broker import Broker
 from firn.local.home import Home
+from firn.local.stack import with_ports
 from firn.secrets import KafkaSecret, read_secret
 
 pytestmark = pytest.mark.stack
@@ -72,3 +76,14 @@ def test_status_tells_where_certificates_are_wanted(stack: Any, mutual: dict[str
     assert f"mutual TLS at {mutual['bootstrap.servers']}" in done.stderr
     row = next(r for r in map(json.loads, done.stdout.splitlines()) if r["server"] == "kafka")
     assert row["address"] == client_from_settings(stack.settings).brokers
+
+
+def test_a_cluster_id_that_begins_with_a_dash_is_taken_as_any_other(
+    stack: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = with_ports(Home.load(tmp_path))
+    monkeypatch.setattr(Home, "settings", lambda _self: stack.settings)
+    monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=0xF8 << 120))
+    Broker().launch(home)
+    written = (home.data("kafka") / "logs" / "meta.properties").read_text()
+    assert "cluster.id=-AAAAAAAAAAAAAAAAAAAAA" in written
