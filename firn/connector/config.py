@@ -186,4 +186,6 @@ class SinkConfig:
     topic_refresh_seconds: float = 30.0
     trigger_seconds: float = 1.0
     checkpoint_location: str | None = None
+    heartbeat_seconds: float = 30.0
+    share_target: bool = False
     pending: tuple[str, ...] = ()

@@ -48,6 +48,44 @@ class Stopped:
 
 
 @dataclass(frozen=True)
+class Cut:
+    """Where a partition must be planned anew, though nothing is wrong with it: what lies behind was not looked at."""
+
+    topic: str
+    partition: int
+    offset: int
+    why: str
+
+    @property
+    def where(self) -> TopicPartition:
+        """The partition that was cut."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True)
+class Tolerated:
+    """The bad records of a partition that errors.tolerance=all left out of the table.
+
+    letters: how many of them became dead letters just now. group_offset: the offset that the dead letters' group holds
+    since then; -1 where nothing was published. reasons: how many a reason. samples: [offset, reason, detail] of the
+    first ones.
+    """
+
+    topic: str
+    partition: int
+    records: int
+    letters: int
+    group_offset: int
+    reasons: dict[str, int]
+    samples: list[tuple[int, str, str]]
+
+    @property
+    def where(self) -> TopicPartition:
+        """The partition they were in."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True)
 class Failed:
     """An error that ended the task; pickled by Firn itself, so it is safe to load."""
 
@@ -64,8 +102,8 @@ class Failed:
         return error if isinstance(error, FirnError) else FirnError(repr(error))
 
 
-Report = Staged | Stopped | Failed
-_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Staged, Stopped, Failed)}
+Report = Staged | Stopped | Cut | Tolerated | Failed
+_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Staged, Stopped, Cut, Tolerated, Failed)}
 
 
 def dump(report: Report) -> str:

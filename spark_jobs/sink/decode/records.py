@@ -12,6 +12,7 @@ import pyarrow as pa
 WRONG_MAGIC = "wrong_magic"
 TOO_SHORT = "too_short"
 UNKNOWN_SCHEMA_ID = "unknown_schema_id"
+NOT_LOOKED_UP = "not_looked_up"  # nobody knows yet whether it is bad: the next batch asks the registry
 INVALID_SCHEMA = "invalid_schema"
 MALFORMED_AVRO = "malformed_avro"
 TRAILING_BYTES = "trailing_bytes"
@@ -46,11 +47,12 @@ class InvalidSchemaError(ValueError):
 
 @dataclass(frozen=True)
 class BadRecord:
-    """A record that cannot become a row: its row in the batch, a machine word, and what was found."""
+    """A record that cannot become a row: its row in the batch, a machine word, what was found, and in which part."""
 
     row: int
     reason: str
     detail: str
+    in_key: bool = False
 
 
 @dataclass(frozen=True)
