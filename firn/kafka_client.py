@@ -18,7 +18,7 @@ from firn.errors import ConfigError
 from firn.kafka_jaas import render
 from firn.kafka_librdkafka import librdkafka_config
 from firn.kafka_properties import faults, judge, spelled
-from firn.kafka_property_table import FIRST_OFFSET, TOKEN_HANDLER
+from firn.kafka_property_table import NOT_FOR_READERS, TOKEN_HANDLER
 from firn.secrets import KafkaSecret, read_secret
 from firn.settings import Settings
 
@@ -137,7 +137,7 @@ def _chosen(properties: Iterable[KafkaProperty]) -> dict[str, str]:
     """The connector's honoured properties that reach a client. Raises ConfigError for refused ones and their values."""
     given = list(properties)
     _refuse_faulty(given)
-    honoured = [p for p in given if judge(p.name).kind == "honoured" and p.name != FIRST_OFFSET]
+    honoured = [p for p in given if judge(p.name).kind == "honoured" and p.name not in NOT_FOR_READERS]
     return {p.name: spelled(p.name, p.value.get_secret_value()) or "" for p in honoured}
 
 

@@ -16,7 +16,16 @@ from pydantic import SecretStr
 
 from firn.connector.config import KafkaProperty
 from firn.kafka_jaas import JaasError, login_of, render
-from firn.kafka_property_table import CONSUMER_ONLY, MECHANISMS, PRODUCER_ONLY, PROPERTIES, Kind, Property
+from firn.kafka_property_table import (
+    CONSUMER_ONLY,
+    DEAD_LETTER_GROUPS,
+    GROUP,
+    MECHANISMS,
+    PRODUCER_ONLY,
+    PROPERTIES,
+    Kind,
+    Property,
+)
 
 Role = Literal["consumer", "producer", "admin"]
 _LONGEST_NUMBER = 40
@@ -42,7 +51,10 @@ class Fault:
 
 
 _IDLE: dict[Role, tuple[frozenset[str], str]] = {
-    "producer": (PRODUCER_ONLY, "A sink has no producer yet; dead letters will use the login of kafka.*."),
+    "producer": (
+        PRODUCER_ONLY,
+        "Dead letters are published with kafka.* and consumer.override.*, in transactions that Firn sets up.",
+    ),
     "admin": (frozenset({"bootstrap.controllers"}), "The admin client takes kafka.* and consumer.override.*."),
 }
 
@@ -125,8 +137,10 @@ def _value_fault(name: str, value: str) -> Fault | None:
         return Fault(name, "It is none of the allowed values.", row.allowed)
     if row.form != "text":
         return _number_fault(name, text, row)
-    if name in ("bootstrap.servers", "client.id") and not text:
+    if name in ("bootstrap.servers", "client.id", GROUP) and not text:
         return Fault(name, "It is empty.")
+    if name == GROUP and text.startswith(DEAD_LETTER_GROUPS):
+        return Fault(name, f"Groups named {DEAD_LETTER_GROUPS}* hold how far dead letters are published.")
     if name == "bootstrap.servers" and "@" in text:  # brokers are named in logs and messages
         return Fault(name, "It holds a user or password, which belong into sasl.jaas.config.")
     return _token_url_fault(name, text) if name == "sasl.oauthbearer.token.endpoint.url" else None

@@ -14,6 +14,10 @@ Kind = Literal["honoured", "warned", "refused"]
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 FIRST_OFFSET = "auto.offset.reset"
+GROUP = "group.id"
+DEAD_LETTER_GROUPS = "firn-dlq-"
+NOT_FOR_READERS = frozenset({FIRST_OFFSET, GROUP})
+"""What is honoured and no reader is told: the sink itself follows it."""
 TOKEN_HANDLER = "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler"  # noqa: S105
 
 
@@ -144,11 +148,15 @@ _READING: dict[str, Property] = {
     "fetch.max.bytes": _int(0, "fetch.max.bytes", 1_000_000, 2_147_483_135),
     "fetch.max.wait.ms": _int(0, "fetch.wait.max.ms", 0, 300_000),
     "max.partition.fetch.bytes": _int(0, "max.partition.fetch.bytes", 1, 1_000_000_000),
+    GROUP: Property(
+        reason="It names the group under which the sink publishes its committed positions, for lag tools; the default "
+        "is connect-<name>. Nothing is read as a member of it.",
+    ),
     "max.poll.records": Property(
         "warned", "Batches are bounded by firn.batch.records and the buffer, not by single polls of Spark's source."
     ),
     **_each(
-        "group.id group.instance.id group.protocol group.remote.assignor session.timeout.ms heartbeat.interval.ms"
+        "group.instance.id group.protocol group.remote.assignor session.timeout.ms heartbeat.interval.ms"
         " max.poll.interval.ms partition.assignment.strategy enable.auto.commit auto.commit.interval.ms",
         Property("warned", _NO_GROUP),
     ),

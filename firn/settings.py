@@ -68,7 +68,14 @@ class Settings(BaseSettings):
     spark_jars_dir: Path = Field(PROJECT_ROOT / ".local/jvm/spark", description="Jars of Spark's Kafka source.")
     spark_driver_memory: str = Field("1g", description="Heap of the Spark driver.")
 
-    retry_deadline_seconds: float = Field(60.0, gt=0, description="How long a transient fault is retried.")
+    retry_deadline_seconds: float = Field(
+        60.0, gt=0, description="How long a command or a single call retries a transient fault."
+    )
+    sink_patience_seconds: float = Field(
+        300.0,
+        gt=0,
+        description="How long a sink goes on trying without any progress before it ends with exit code 4.",
+    )
 
 
 @lru_cache

@@ -13,7 +13,7 @@ from firn.connector.config import (
     SnowflakeConfig,
 )
 from firn.connector.conversion import header_format
-from firn.connector.rules import first_offset, kafka_properties
+from firn.connector.rules import dead_letter_topic, first_offset, kafka_properties
 
 
 def build(check: Check, value: ConverterConfig, key: ConverterConfig) -> SinkConfig:
@@ -45,6 +45,8 @@ def build(check: Check, value: ConverterConfig, key: ConverterConfig) -> SinkCon
         topic_refresh_seconds=get("firn.topics.refresh.seconds"),
         trigger_seconds=get("firn.trigger.interval.seconds"),
         checkpoint_location=get("firn.checkpoint.location"),
+        heartbeat_seconds=get("firn.heartbeat.seconds"),
+        share_target=get("firn.share.target"),
         pending=tuple(check.pending),
     )
 
@@ -86,12 +88,11 @@ def _proxy(check: Check) -> ProxyConfig | None:
 
 
 def _errors(check: Check) -> ErrorsConfig:
-    topic = check.get("errors.deadletterqueue.topic.name")
     return ErrorsConfig(
         tolerance=check.get("errors.tolerance"),
         log_enable=check.get("errors.log.enable"),
         log_messages=check.get("errors.log.include.messages"),
-        dead_letter_topic=topic.replace("${connector}", check.get("name")) if topic else None,
+        dead_letter_topic=dead_letter_topic(check),
         dead_letter_replication=check.get("errors.deadletterqueue.topic.replication.factor"),
         dead_letter_headers=check.get("errors.deadletterqueue.context.headers.enable"),
     )

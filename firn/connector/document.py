@@ -69,6 +69,22 @@ come ([decision 0003](decisions/0003-batches-bounded-by-bytes.md)).
 | SNOWPIPE_STREAMING | 10000 records, 10 s, 20000000 bytes | 1 record, 1 s, 1 byte |
 """
 
+_BAD_RECORDS = """
+### Records that cannot be converted
+
+What makes a record bad, and the word for each reason:
+[compatibility.md](compatibility.md#what-is-refused-that-was-dropped-or-kept-silently). No record is bad because the
+registry does not answer.
+
+- `errors.tolerance=none`: everything before the record is committed, then the sink stops and names topic, partition,
+  offset and reason. Started again, it goes on at that record.
+- `errors.tolerance=all` without `errors.deadletterqueue.topic.name`: bad records are left out for good. They are
+  counted in the run's report, and logged with `errors.log.enable`.
+- `errors.tolerance=all` with a topic: each becomes exactly one dead letter, whatever is tried again: the key, value and
+  headers of the record as they are, with headers about the error where `errors.deadletterqueue.context.headers.enable`
+  asks for them. The topic must be none that the sink reads.
+"""
+
 _CONVERTERS = """
 ### Which converter
 
@@ -93,8 +109,13 @@ and predicates, are refused by name: do that work in dbt, or before Kafka.
 source and for every other client of the sink; `consumer.override.*` wins. `auto.offset.reset` (earliest or latest) sets
 where a sink begins that has never run; later starts go on from the ledger. A property that Kafka's clients do not know
 is a fault, as is one that Spark or a sink cannot follow (deserializers, interceptors); one that has no effect here
-(`max.poll.records`, group settings) is a warning. `producer.override.*` and `admin.override.*` are checked and have no
-effect.
+(`max.poll.records`, other settings of groups) is a warning. `producer.override.*` and `admin.override.*` are checked
+and have no effect.
+
+- `group.id` names the group under which the sink publishes its committed positions for lag tools, `connect-<name>`
+  without it. Nothing is read as a member of it, and resetting its offsets changes nothing: positions are the ledger's.
+- `isolation.level=read_committed` leaves out the records of aborted transactions, and waits in front of those of open
+  ones. The default is Kafka's, `read_uncommitted`: every record lands.
 """
 
 
@@ -107,6 +128,8 @@ def document() -> str:
         parts.append(_group(title, tuple(members)))
         if title == "Method and buffers":
             parts.append(_BUFFERS)
+        if title == "Errors":
+            parts.append(_BAD_RECORDS)
         if title == "Converters":
             parts.append(_CONVERTERS.format(formats=_formats()))
     parts.append(_TRANSFORMS.format(known=" and ".join(f"`{name}`" for name in HOIST)))

@@ -14,7 +14,7 @@ from firn.connector.rules import kafka_properties
 
 # Groups whose defaults say nothing about this sink.
 _QUIET = {VALUE_OPTIONS[0].group, KEY_OPTIONS[0].group, CLOUD[0].group}
-_PENDING = {"errors.tolerance", "snowflake.enable.schematization", "auto.evolve"}
+_PENDING = {"snowflake.enable.schematization", "auto.evolve"}
 FAULT = "fault"
 
 

@@ -59,6 +59,8 @@ def _topic(value: str) -> str:
     name = value.strip().replace("${connector}", "x")
     if not _TOPIC.fullmatch(name):
         raise ReadError("names a topic with other characters than letters, digits, '.', '_', '-'", detail=repr(value))
+    if name in (".", ".."):
+        raise ReadError("names a topic as Kafka allows none", detail=repr(value))
     if len(name) > _TOPIC_LENGTH:
         raise ReadError(f"names a topic of more than {_TOPIC_LENGTH} characters", detail=repr(value))
     return value.strip()
@@ -193,17 +195,17 @@ def at_most(maximum: int) -> Reader:
     return Reader("whole number", parse, (f"{maximum} or less",))
 
 
-def seconds(minimum: float) -> Reader:
-    """Seconds, also with a fraction."""
+def seconds(minimum: float, *, off: bool = False) -> Reader:
+    """Seconds, also with a fraction; where it may be `off`, 0 says so."""
 
     def parse(value: str) -> float:
         if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value.strip()):
             raise ReadError("is not a number of seconds")
-        if float(value) < minimum:
+        if float(value) < minimum and not (off and float(value) == 0):
             raise ReadError(f"is below the minimum {minimum:g}")
         return float(value)
 
-    return Reader("seconds", parse, (f"{minimum:g} or more",))
+    return Reader("seconds", parse, (f"{minimum:g} or more{', or 0' if off else ''}",))
 
 
 def one_of(*allowed: str) -> Reader:

@@ -6,19 +6,23 @@ Source of the rules: the official connector's checks (tests/vectors/config_valid
 
 from __future__ import annotations
 
+import re
+
 from pydantic import SecretStr
 
 from firn.connector.checked import Check
 from firn.connector.config import KafkaProperty, Method
-from firn.connector.parameter import Effect
+from firn.connector.parameter import Effect, ReadError
 from firn.connector.parameters import PARAMETERS
 from firn.connector.parameters.loading import STREAMING
+from firn.connector.readers import TOPIC
 from firn.connector.reading import kafka_property
 from firn.errors import ConfigError
 from firn.kafka_properties import faults, judge, managed_properties
 from firn.kafka_property_table import FIRST_OFFSET
 from firn.keys import private_key_der
 
+_DLQ = "errors.deadletterqueue.topic.name"
 _FLUSH_MINIMUM = {Method.SNOWPIPE: 10, Method.SNOWPIPE_STREAMING: 1}
 
 
@@ -54,6 +58,12 @@ def first_offset(check: Check) -> str:
         if check.has(name) and check.given[name].value:
             return str(check.given[name].value).strip().lower()
     return "earliest"
+
+
+def dead_letter_topic(check: Check) -> str | None:
+    """The topic of dead letters with the sink's name put in; None without one."""
+    topic, name = check.get(_DLQ), check.get("name")
+    return str(topic).replace("${connector}", name or "") if topic else None
 
 
 def _topics(check: Check) -> None:
@@ -126,13 +136,33 @@ def _buffers(check: Check) -> None:
 
 
 def _errors(check: Check) -> None:
-    if check.get("errors.tolerance") == "all":
-        check.pending.append("errors.tolerance=all is still to come; use none.")
-    if check.has("errors.deadletterqueue.topic.name"):
-        if check.get("errors.tolerance") == "all":
-            check.pending.append("errors.deadletterqueue.topic.name: dead letters are still to come; leave it out.")
-        else:
-            check.warn("errors.deadletterqueue.topic.name", "has no effect without errors.tolerance=all.")
+    tolerant = check.get("errors.tolerance") == "all"
+    if check.has(_DLQ) and not tolerant:
+        check.warn(_DLQ, "has no effect without errors.tolerance=all.")
+    for option in ("topic.replication.factor", "context.headers.enable"):
+        name = f"errors.deadletterqueue.{option}"
+        if check.has(name) and not (check.has(_DLQ) and tolerant):
+            check.warn(name, f"has no effect without errors.tolerance=all and {_DLQ}.")
+    if check.get("errors.deadletterqueue.topic.replication.factor") == 0:
+        check.fault("errors.deadletterqueue.topic.replication.factor", "would be a topic without replicas")
+    if check.has("errors.log.include.messages") and not check.get("errors.log.enable"):
+        check.warn("errors.log.include.messages", "has no effect without errors.log.enable=true.")
+    if topic := dead_letter_topic(check):
+        _dead_letter_topic(check, topic)
+
+
+def _dead_letter_topic(check: Check, topic: str) -> None:
+    """A topic that Kafka allows, and none that the sink reads: it would be fed with what it cannot read."""
+    try:
+        TOPIC.parse(topic)
+    except ReadError as error:
+        check.fault(_DLQ, f"{error.problem}, with the sink's name in it")
+        return
+    if topic in (check.get("topics") or ()):
+        check.fault(_DLQ, "is one of the sink's own topics")
+    expression = check.get("topics.regex")
+    if expression and re.fullmatch(expression, topic):
+        check.fault(_DLQ, "is matched by topics.regex, so that the sink would read its own dead letters")
 
 
 def _managed(check: Check) -> tuple[KafkaProperty, ...]:

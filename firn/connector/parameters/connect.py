@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firn.connector import readers as r
-from firn.connector.parameters.make import group, honoured, no_effect, pending
+from firn.connector.parameters.make import group, honoured, no_effect
 
 CLASSES = (
     "com.snowflake.kafka.connector.SnowflakeSinkConnector",
@@ -16,7 +16,10 @@ HEADER_CONVERTERS = (
     "org.apache.kafka.connect.storage.StringConverter",
     "org.apache.kafka.connect.converters.ByteArrayConverter",
 )
-_RESTARTS = "Firn retries every transient fault itself until FIRN_RETRY_DEADLINE_SECONDS, and Prefect restarts a sink."
+_RESTARTS = (
+    "Firn retries every transient fault itself until FIRN_SINK_PATIENCE_SECONDS pass without progress, and Prefect "
+    "restarts a sink."
+)
 
 CONNECT = group(
     "Connector and topics",
@@ -70,36 +73,37 @@ CONNECT = group(
 
 ERRORS = group(
     "Errors",
-    pending(
+    honoured(
         "errors.tolerance",
         r.one_of("none", "all"),
         "`none`: the sink stops in front of a record that cannot be converted. `all`: it goes on without it.",
         "none",
-        "`none` is followed; `all` is still to come.",
     ),
-    pending(
+    honoured(
         "errors.deadletterqueue.topic.name",
         r.TOPIC,
         "Topic for records that cannot be converted; needs errors.tolerance=all. `${connector}` is the sink's name.",
         "",
-        "Dead letters are still to come.",
     ),
-    pending(
+    honoured(
         "errors.deadletterqueue.topic.replication.factor",
         r.whole(-1, 32767),
         "Replicas of a dead-letter topic that is made; -1: the broker's default.",
         "3",
-        "Dead letters are still to come.",
     ),
-    pending(
+    honoured(
         "errors.deadletterqueue.context.headers.enable",
         r.BOOLEAN,
         "Whether a dead letter carries headers that tell topic, partition, offset and error.",
         "false",
-        "Dead letters are still to come.",
     ),
-    honoured("errors.log.enable", r.BOOLEAN, "Log each record that cannot be converted.", "false"),
-    honoured("errors.log.include.messages", r.BOOLEAN, "Show topic, partition, offset and time in that log.", "false"),
+    honoured(
+        "errors.log.enable",
+        r.BOOLEAN,
+        "Log records that cannot be converted: those the sink stops at, or goes on without.",
+        "false",
+    ),
+    honoured("errors.log.include.messages", r.BOOLEAN, "Show topic, partition, offset and error in that log.", "false"),
     no_effect("errors.retry.timeout", r.whole(-1), "Milliseconds that Connect retries an operation.", _RESTARTS, "0"),
     no_effect(
         "errors.retry.delay.max.ms",

@@ -167,4 +167,19 @@ FIRN = group(
         "Where Spark keeps its plan of batches; any file system that Spark knows.",
         elsewhere="FIRN_HOME/checkpoints",
     ),
+    honoured(
+        "firn.heartbeat.seconds",
+        r.seconds(1, off=True),
+        "How often an idle sink marks the ledger, so that a driver that was replaced ends also where no record comes, "
+        "and `firn sink offsets --reset` sees that the sink runs. 0: never. A commit counts as a heartbeat; each other "
+        "one is a small UPDATE that keeps a warehouse awake.",
+        "30",
+    ),
+    honoured(
+        "firn.share.target",
+        r.BOOLEAN,
+        "Whether this sink may load a topic into a table although another sink loads the same topic into it. Without "
+        "it the second one is refused: its rows would be doubles.",
+        "false",
+    ),
 )

@@ -18,6 +18,7 @@ from spark_jobs.sink.decode.capacity import one_array
 from spark_jobs.sink.decode.frames import FRAME_BYTES, Frames
 from spark_jobs.sink.decode.records import (
     INVALID_SCHEMA,
+    NOT_LOOKED_UP,
     TOO_SHORT,
     UNKNOWN_SCHEMA_ID,
     WRONG_MAGIC,
@@ -26,7 +27,7 @@ from spark_jobs.sink.decode.records import (
     Decoder,
     InvalidSchemaError,
 )
-from spark_jobs.sink.decode.unknown_ids import UnknownIds
+from spark_jobs.sink.decode.unknown_ids import MAX_IN_BATCH, UnknownIds
 
 
 class FramedDecoder:
@@ -34,8 +35,9 @@ class FramedDecoder:
 
     kind: the kind of schema that the converter reads; an id of another kind makes its records bad.
     schema_of: gives the writer schema of an id. UnknownSchemaError makes the records of that id bad; anything else,
-        such as TransientError, passes and no record is judged. Unknown ids are asked for again after a while, and not
-        beyond a number of them in one batch (`unknown_ids`).
+        such as TransientError, passes and no record is judged. Unknown ids are asked for again after a while. Behind
+        a number of them in one batch (`unknown_ids`) the records of further ids are NOT_LOOKED_UP: nobody knows yet
+        whether they are bad, and they never stand in front of the unknown ones.
     compile_schema: makes the decoder of one schema, which is given framed values of that schema only, none of them
         null. Raises InvalidSchemaError.
     clock: seconds that only rise.
@@ -82,9 +84,10 @@ class FramedDecoder:
     def _compile(self, schema_id: int) -> Decoder | _Unusable:
         """The decoder of a schema, or why there is none."""
         if schema_id not in self._compiled and schema_id not in self._refused:
-            detail = self._unknown.detail(schema_id)
-            if detail is not None:
+            if detail := self._unknown.remembered(schema_id):
                 return _Unusable(UNKNOWN_SCHEMA_ID, detail)
+            if self._unknown.enough:
+                return _Unusable(NOT_LOOKED_UP, f"schema id {schema_id} stands behind {MAX_IN_BATCH} unknown ones")
             try:
                 self._compile_new(schema_id, self._schema_of(schema_id))
             except UnknownSchemaError as error:

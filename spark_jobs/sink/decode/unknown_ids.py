@@ -34,11 +34,14 @@ class UnknownIds:
         self._in_batch += 1
         return detail
 
-    def detail(self, schema_id: int) -> str | None:
-        """Why an id is not worth a request now; None where it is."""
-        if schema_id in self._until:
-            self._in_batch += 1
-            return self._until[schema_id][1]
-        if self._in_batch >= MAX_IN_BATCH:
-            return f"schema id {schema_id} was not looked up: {MAX_IN_BATCH} ids in front of it are unknown"
-        return None
+    def remembered(self, schema_id: int) -> str | None:
+        """What to say of the records of an id that is known to be unknown; None where nothing is known of it."""
+        if schema_id not in self._until:
+            return None
+        self._in_batch += 1
+        return self._until[schema_id][1]
+
+    @property
+    def enough(self) -> bool:
+        """Whether this batch has so many unknown ids that no further one is worth a request."""
+        return self._in_batch >= MAX_IN_BATCH

@@ -13,19 +13,16 @@ from firn.connector.parameters import PARAMETERS
 from firn.connector.parse import check_sink_config, parse_sink_config
 
 FOLDER = Path("connectors/examples")
-STREAMING, TOLERANCE = "Method SNOWPIPE_STREAMING", "errors.tolerance=all"
+STREAMING = "Method SNOWPIPE_STREAMING"
 # file: (parameters that a warning names, the beginnings of what is still to come)
 EXAMPLES: dict[str, tuple[set[str], tuple[str, ...]]] = {
     "classic-avro.json": (set(), ()),
     "classic-avro-embedded.json": (set(), ()),
     "classic-json.properties": (set(), ()),
     "course-managed.json": (set(), ()),
-    "snowpipe-streaming.json": (
-        {"consumer.override.max.poll.records"},
-        (STREAMING, TOLERANCE, "errors.deadletterqueue.topic.name"),
-    ),
+    "snowpipe-streaming.json": ({"consumer.override.max.poll.records"}, (STREAMING,)),
     "snowpipe-streaming-schematized.properties": (set(), (STREAMING, "snowflake.enable.schematization")),
-    "high-performance-v4.properties": (set(), (STREAMING, "snowflake.enable.schematization", TOLERANCE)),
+    "high-performance-v4.properties": (set(), (STREAMING, "snowflake.enable.schematization")),
 }
 # Every parameter that the four documents name, also those whose names the text of the classic one has lost.
 NAMED = {

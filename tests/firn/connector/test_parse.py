@@ -91,23 +91,14 @@ def test_buffers_have_the_defaults_of_their_method() -> None:
 def test_what_cannot_run_yet_is_valid_and_said() -> None:
     raw = MINIMAL | {
         "connector.class": "com.snowflake.kafka.connector.SnowflakeStreamingSinkConnector",
-        "errors.tolerance": "ALL",
-        "errors.deadletterqueue.topic.name": "dlq-${connector}",
         "snowflake.enable.schematization": "true",
         "auto.evolve": "true",
     }
     config = parse_sink_config(raw, where="x")
     assert config.method is Method.SNOWPIPE_STREAMING
-    assert config.errors.dead_letter_topic == "dlq-orders"
-    assert len(config.pending) == 5
+    assert len(config.pending) == 3
     assert config.pending[0] == "Method SNOWPIPE_STREAMING is still to come; use SNOWPIPE."
     assert parse_sink_config(MINIMAL, where="x").pending == ()
-
-
-def test_a_dead_letter_topic_alone_has_no_effect() -> None:
-    raw = {"errors.deadletterqueue.topic.name": "dlq"}
-    assert "errors.tolerance=all" in warnings(raw)["errors.deadletterqueue.topic.name"]
-    assert parse_sink_config(MINIMAL | raw, where="x").pending == ()
 
 
 def test_the_v4_connector_streams() -> None:

@@ -160,11 +160,28 @@ def test_a_batch_of_junk_asks_for_few_of_its_ids() -> None:
     assert not decoder.decode(good).bad
     for _ in range(3):
         decoded = decoder.decode(pa.concat_arrays([junk, last]))
-        assert [bad.reason for bad in decoded.bad] == ["unknown_schema_id"] * (len(junk) + 1)
+        reasons = ["unknown_schema_id"] * MAX_IN_BATCH + ["not_looked_up"] * (len(junk) + 1 - MAX_IN_BATCH)
+        assert [bad.reason for bad in decoded.bad] == reasons
         assert decoded.content[len(junk)].as_py() == '{"n":1}'  # known before
-        assert "not looked up" in decoded.bad[MAX_IN_BATCH].detail
         assert registry.asked == [3, *junk_ids[:MAX_IN_BATCH]]
     assert decoder.decode(pa.concat_arrays([last, junk])).content.to_pylist()[:2] == ['{"n":1}'] * 2
+
+
+def test_batches_that_begin_where_nothing_was_looked_up_judge_every_record_once() -> None:
+    registry = Registry()
+    ids = [*range(1_000, 1_250), 7]
+    registry.known[7] = avro(LONG)
+    decoder, rest, judged = registry.decoder(), ids, []
+    while rest:
+        bad = decoder.decode(pa.array([frame(b"\x02", each) for each in rest], pa.binary())).bad
+        known = [each.row for each in bad if each.reason == "unknown_schema_id"]
+        cut = next((each.row for each in bad if each.reason == "not_looked_up"), len(rest))
+        assert known == [*range(len(known))]
+        assert cut > 0
+        judged += rest[: len(known)]
+        rest = rest[cut:]
+    assert judged == ids[:-1]
+    assert registry.asked == ids
 
 
 def test_a_registry_that_is_down_makes_no_bad_record() -> None:
