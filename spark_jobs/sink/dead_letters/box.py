@@ -1,0 +1,155 @@
+"""One partition's dead letters in a task: kept on disk while records are converted, published in one transaction.
+
+Order matters: the files of the good records were PUT before, the Snowflake transaction comes after. Not thread-safe.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from firn.errors import TransientError
+from spark_jobs.sink.dead_letters.headers import Origin, context_headers
+from spark_jobs.sink.dead_letters.offset_list import LIMIT, write_list
+from spark_jobs.sink.dead_letters.published import Letters
+from spark_jobs.sink.dead_letters.queue import DeadLetterQueue
+from spark_jobs.sink.dead_letters.transaction import Committed, GroupTransactions, Message, lost_race
+from spark_jobs.sink.decode.records import BadRecord
+from spark_jobs.sink.ledger import TopicPartition
+
+
+def _nobody_asks() -> None:
+    """The confirmation of a caller that has none."""
+
+
+class LetterBox:
+    """The letters of one partition in one attempt of one batch.
+
+    where, topic_id: the source partition. seen: what was out when the batch was planned; these offsets never become
+    letters again. start: the range's NEXT_OFFSET, below which nothing needs to be remembered. folder: for the spool.
+    """
+
+    def __init__(
+        self,
+        queue: DeadLetterQueue,
+        where: TopicPartition,
+        topic_id: str,
+        seen: Letters,
+        folder: Path,
+        *,
+        start: int = 0,
+    ) -> None:
+        self._queue, self._where, self._topic_id, self._seen = queue, where, topic_id, seen
+        self._path = folder / f"letters-{uuid.uuid4().hex}.arrow"
+        self._before = sorted(offset for offset in seen.published if offset >= start)
+        self._spooled: list[int] = []
+        self._writer: pa.RecordBatchStreamWriter | None = None
+        self.group_offset = seen.group_offset
+        """What the group holds for the partition, as far as this attempt knows."""
+
+    def room(self, offsets: Sequence[int]) -> int:
+        """How many of these further bad offsets (rising) the group's metadata can still list.
+
+        At least one where the box is empty: a range that ends right behind one letter is still progress.
+        """
+        if self._fits(offsets):
+            return len(offsets)
+        low, high = 0, len(offsets) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self._fits(offsets[:middle]) else (low, middle - 1)
+        return low if self._spooled else max(low, 1)
+
+    def add(self, batch: pa.RecordBatch, bad: Sequence[BadRecord]) -> None:
+        """Spool the bad records of a batch (columns of `source.COLUMNS`, offsets rising), each once."""
+        known = set(self._before)
+        by_row = {each.row: each for each in reversed(bad)}
+        offsets = batch.column("offset")
+        chosen = [each for row, each in sorted(by_row.items()) if offsets[row].as_py() not in known]
+        if not chosen:
+            return
+        rows = batch.take(pa.array([each.row for each in chosen], pa.int64()))
+        own = {
+            "reason": pa.array([each.reason for each in chosen], pa.string()),
+            "detail": pa.array([each.detail for each in chosen], pa.string()),
+            "in_key": pa.array([each.in_key for each in chosen], pa.bool_()),
+        }
+        letters = pa.RecordBatch.from_arrays([*rows.columns, *own.values()], names=[*rows.schema.names, *own])
+        if self._writer is None:
+            self._writer = pa.ipc.new_stream(self._path, letters.schema)
+        self._writer.write_batch(letters)
+        self._spooled += rows.column("offset").to_pylist()
+
+    def publish(self, end: int, confirm: Callable[[], None] = _nobody_asks) -> int:
+        """Publish what is in the box and the range's end in one transaction; returns the number of letters.
+
+        confirm: raises unless this run still owns the sink, by Snowflake's word; asked while the transaction is open,
+        which a newer run cannot overlook. Raises TransientError where somebody else published for this partition
+        meanwhile or Kafka does not answer, TerminalError where a person has to act.
+        """
+        if self._writer is None:
+            _refuse_second_attempt(self._where)
+            return 0
+        self._writer.close()
+        name = self._queue.transactional_id(self._topic_id, self._where.partition)
+        offset = max(end, self._seen.group_offset)
+        position = Committed(offset, write_list(self._topic_id, [*self._before, *self._spooled]))
+        with GroupTransactions(self._queue.client, name, self._queue.group, self._where, self._queue.topic) as kafka:
+            if not self._seen.agrees_with(kafka.committed()):
+                raise lost_race(name)
+            count = kafka.send(self._letters(), position, confirm)
+        self.group_offset = offset
+        self._path.unlink()
+        return count
+
+    def _fits(self, offsets: Sequence[int]) -> bool:
+        return len(write_list(self._topic_id, [*self._before, *self._spooled, *offsets])) <= LIMIT
+
+    def _letters(self) -> Iterator[Message]:
+        with pa.ipc.open_stream(self._path) as spool:
+            for batch in spool:
+                times = batch.column("timestamp").cast(pa.int64()).to_pylist()
+                columns = (batch.column(name).to_pylist() for name in _READ)
+                for micros, *fields in zip(times, *columns, strict=True):
+                    yield self._letter(micros // 1000, *fields)
+
+    def _letter(
+        self,
+        timestamp: int,
+        offset: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[dict[str, Any]] | None,
+        reason: str,
+        detail: str,
+        in_key: bool,
+    ) -> Message:
+        queue, kept = self._queue, [(header["key"], header["value"]) for header in headers or []]
+        if queue.context_headers:
+            converter = queue.key_class if in_key else queue.value_class
+            kept += context_headers(Origin(*self._where, offset, queue.sink, in_key, converter, reason, detail))
+        note = f"the dead letter of {self._where} offset {offset} to {queue.topic}"
+        return Message(queue.topic, -1, key, value, kept, timestamp, note)
+
+
+_READ = ("offset", "key", "value", "headers", "reason", "detail", "in_key")
+
+
+def _refuse_second_attempt(where: TopicPartition) -> None:
+    """A task that Spark runs again finds nothing bad; the lost attempt may have, and may yet publish.
+
+    A new epoch, which the lost attempt is not of, settles who is right.
+    """
+    from pyspark import TaskContext  # late: who only reads letters needs no Spark
+
+    task = TaskContext.get()
+    if task is not None and task.attemptNumber() > 0:
+        raise TransientError(
+            f"Spark lost a task of {where} and ran it again.",
+            where=f"attempt {task.attemptNumber()}",
+            next_step="Nothing: the sink claims again, and what the lost task may have published is looked at.",
+        )
