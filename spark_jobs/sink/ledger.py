@@ -1,19 +1,17 @@
 """What is committed, what this run may write, and where each partition goes on: pure state, apart from its SQL.
 
-Owned by the driver and touched by one thread only, the one that runs foreachBatch. Tasks get a copy of the positions
-and never write back. `ledger_table` keeps the same facts in Snowflake; docs/decisions/0001-commit-protocol.md says why.
-
-Three positions of a partition: *planned* (the end of Spark's last planned range), *staged* (a `Move` that is being
-committed) and *committed* (NEXT_OFFSET in the ledger: everything below it is in the table or accounted for).
+`ledger_table` keeps the same facts in Snowflake; docs/decisions/0001-commit-protocol.md says why. Not for what a batch
+does between these positions (`batch`), nor for who owns the sink (`ledger_owner`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal, NamedTuple
 
-from firn.errors import TerminalError, TransientError
+from firn.errors import FirnError, TerminalError, TransientError
 
 
 class TopicPartition(NamedTuple):
@@ -36,10 +34,11 @@ class LostPositionError(TerminalError):
 
 @dataclass(frozen=True)
 class Position:
-    """A partition's row in the ledger."""
+    """A partition's row in the ledger. `updated_at` (UTC) is for information; None where no row was read."""
 
     next_offset: int
     topic_id: str
+    updated_at: datetime | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -62,21 +61,37 @@ class Move:
 
 @dataclass
 class Ledger:
-    """The claimed positions of one run. `epoch` is this run's right to write; a higher one in Snowflake ends it."""
+    """The claimed positions of one run, by partition.
+
+    - *committed*: NEXT_OFFSET in Snowflake. Everything below it is in the table or accounted for, so a task skips what
+      lies below it, whatever Spark hands out. It is never lowered.
+    - *staged*: the moves of the batch that is being committed; empty between two batches.
+    - *planned*: the end of Spark's last range. The next range begins here.
+
+    Offsets that are missing inside a range are no fault: compaction and transaction markers leave such gaps, and the
+    move passes them. A range that begins above the committed position would leave records out: that is a loss.
+
+    `epoch` is this run's right to write; a higher one in Snowflake ends it.
+
+    Ownership: the driver makes one Ledger for each claim and throws it away with the claim. Only the thread that runs
+    foreachBatch calls `plan` and `advance`. `sink` and `epoch` never change, so any thread may read them. Tasks get a
+    copy of `committed` and never write back.
+    """
 
     sink: str
     epoch: int
     committed: dict[TopicPartition, int]
+    staged: tuple[Move, ...] = field(default=(), init=False)
     planned: dict[TopicPartition, int] = field(init=False)
 
     def __post_init__(self) -> None:
         self.planned = dict(self.committed)
 
     def plan(self, ends: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]) -> tuple[Move, ...]:
-        """The moves of a batch whose ranges end at `ends`, cut at the first bad offsets in `stops`.
+        """Stage the moves of a batch whose ranges end at `ends`, cut at `stops`: the first offsets not to be passed.
 
-        Raises ClaimAgainError for a partition that is not claimed yet and LostPositionError for a range that
-        begins above the committed position.
+        A stop is a bad record or an offset from which the partition is planned anew. Raises ClaimAgainError for a
+        partition that is not claimed yet and LostPositionError for a range that begins above the committed position.
         """
         unknown = sorted(set(ends) - set(self.committed))
         if unknown:
@@ -93,13 +108,19 @@ class Ledger:
             target = min(end, stops.get(where, end))
             if target > start:
                 moves.append(Move(where, start, target))
-        return tuple(moves)
+        self.staged = tuple(moves)
+        return self.staged
 
     def advance(self, ends: Mapping[TopicPartition, int], moves: tuple[Move, ...]) -> None:
-        """Take over moves that Snowflake has committed, and where Spark's next ranges will begin."""
-        for move in moves:
-            self.committed[move.where] = move.end
+        """Take over the staged moves, which Snowflake has committed, and where Spark's next ranges will begin.
+
+        Raises FirnError for other moves than those that were staged: positions would drift from Snowflake's.
+        """
+        if moves != self.staged:
+            raise FirnError(f"These moves were never planned: {moves}; staged are {self.staged}.")
+        self.committed.update((move.where, move.end) for move in moves)
         self.planned.update(ends)
+        self.staged = ()
 
 
 def missing_positions(
@@ -134,8 +155,9 @@ def check_positions(
         raise LostPositionError(
             "Kafka cannot continue where the ledger stands:\n" + "\n".join(faults),
             where=f"sink {sink}",
-            next_step="Find out what happened to the topic. To accept it, set NEXT_OFFSET (and TOPIC_ID, where it "
-            "differs) of these rows of FIRN_OFFSETS with `firn sql`; a lower offset reads records a second time.",
+            next_step="Find out what happened to the topic. To accept it, say where these partitions go on: `firn sink "
+            "offsets <config> --reset earliest` (or latest, an offset, a time) shows the plan and asks before it acts. "
+            "Records below the committed position that are read again come a second time.",
         )
 
 

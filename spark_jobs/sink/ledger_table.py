@@ -1,20 +1,19 @@
-"""The ledger in Snowflake: table FIRN_OFFSETS beside the target tables, and the statements that read and move it.
+"""The ledger in Snowflake: who may write for a sink, and where each partition goes on. Table FIRN_OFFSETS.
 
-Statements follow Snowflake's documented grammar: CREATE TABLE ... AS SELECT, UPDATE ... FROM, VALUES
-(https://docs.snowflake.com/en/sql-reference/sql/update). Keys are not enforced there, so one lock row (SINK = '')
-serialises claims: every claim updates it first, and Snowflake makes the second one wait.
+One lock row (SINK = '') serialises claims and resets: keys are not enforced in Snowflake, and INSERTs do not wait for
+each other. Not for the statements themselves (`ledger_rows`). Reasons: docs/decisions/0001-commit-protocol.md.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Literal
 
 from snowflake.connector import SnowflakeConnection
 
-from firn.errors import FencedError, TerminalError
-from firn.snowflake import execute, query
+from firn.errors import FencedError, FirnError, TerminalError, TransientError
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.ledger import (
     ClaimAgainError,
@@ -26,157 +25,211 @@ from spark_jobs.sink.ledger import (
     check_positions,
     missing_positions,
 )
+from spark_jobs.sink.ledger_owner import Owner, SinkRunsError, check_targets, spoken
+from spark_jobs.sink.ledger_rows import LedgerRows, Snapshot
 from spark_jobs.sink.tables import columns_of
 from spark_jobs.sink.transaction import transaction
 
 TABLE = "FIRN_OFFSETS"
-
-_CREATE = """
-CREATE TABLE IF NOT EXISTS {table} (
-  SINK VARCHAR, TOPIC VARCHAR, PARTITION NUMBER(10, 0), NEXT_OFFSET NUMBER(19, 0), EPOCH NUMBER(19, 0),
-  TOPIC_ID VARCHAR, ROW_ERRORS NUMBER(19, 0), BATCH_ID VARCHAR, UPDATED_AT TIMESTAMP_NTZ
-) AS SELECT '', '', -1, 0, 0, '', 0, '', CURRENT_TIMESTAMP()::TIMESTAMP_NTZ
-"""
-_LOCK = "UPDATE {table} SET UPDATED_AT = CURRENT_TIMESTAMP()::TIMESTAMP_NTZ WHERE SINK = ''"
-_READ = "SELECT TOPIC, PARTITION, NEXT_OFFSET, EPOCH, TOPIC_ID FROM {table} WHERE SINK = ?"
-_INSERT = """
-INSERT INTO {table} (SINK, TOPIC, PARTITION, NEXT_OFFSET, EPOCH, TOPIC_ID, ROW_ERRORS, BATCH_ID, UPDATED_AT)
-SELECT ?, COLUMN1, COLUMN2, COLUMN3, COLUMN4, COLUMN5, 0, '', CURRENT_TIMESTAMP()::TIMESTAMP_NTZ FROM VALUES {values}
-"""
-_RAISE_EPOCH = """
-UPDATE {table} SET EPOCH = ?, TOPIC_ID = ?, UPDATED_AT = CURRENT_TIMESTAMP()::TIMESTAMP_NTZ
-WHERE SINK = ? AND TOPIC = '' AND PARTITION = -1 AND EPOCH = ?
-"""
-_HOLD = """
-UPDATE {table} SET BATCH_ID = ?, UPDATED_AT = CURRENT_TIMESTAMP()::TIMESTAMP_NTZ
-WHERE SINK = ? AND TOPIC = '' AND PARTITION = -1 AND EPOCH = ?
-"""
-_MOVE = """
-UPDATE {table} SET NEXT_OFFSET = MOVED.END_OFFSET, BATCH_ID = ?, UPDATED_AT = CURRENT_TIMESTAMP()::TIMESTAMP_NTZ
-FROM (SELECT COLUMN1 AS TOPIC, COLUMN2 AS PARTITION, COLUMN3 AS START_OFFSET, COLUMN4 AS END_OFFSET
-      FROM VALUES {values}) AS MOVED
-WHERE {table}.SINK = ? AND {table}.TOPIC = MOVED.TOPIC AND {table}.PARTITION = MOVED.PARTITION
-  AND {table}.NEXT_OFFSET = MOVED.START_OFFSET
-"""
-
-
-@dataclass(frozen=True)
-class _Owner:
-    epoch: int
-    run_id: str
+log = logging.getLogger(__name__)
 
 
 class LedgerTable:
-    """FIRN_OFFSETS of one schema, as seen by one run of one sink.
+    """FIRN_OFFSETS of one schema, as seen by one run of one sink; `run_id` is a name that no other run has.
 
-    The owner row's TOPIC_ID holds `run_id`: a run that claims again after a fault must still be the owner, or the
-    older of two runs would take the sink back from the newer one.
+    Holds no connection: each call is given one, which nobody else uses at that moment. `claim` belongs to one thread;
+    `beat` may come from another, with a connection of its own.
     """
 
     def __init__(self, namespace: Namespace, sink: str, run_id: str = "") -> None:
         self._namespace = namespace
-        self._table = namespace.qualified(TABLE)
-        self._sink = sink
-        self._run_id = run_id
-        self._claimed = False
+        self._name = namespace.qualified(TABLE)
+        self._rows = LedgerRows(self._name, sink)
+        self._sink, self._run_id = sink, run_id
+        # The epoch that this run holds for certain, and the highest one it may hold: they differ while the answer to
+        # a claim's COMMIT is lost.
+        self._certain = self._highest = 0
 
     def ensure(self, connection: SnowflakeConnection) -> None:
         """Make the table with its lock row, both in one statement, unless it is there.
 
-        It looks first: CREATE TABLE IF NOT EXISTS wants the privilege to create also where the table exists.
+        It looks first, because creating wants a privilege. Of several who create at once one succeeds; the others
+        fail, look again, and find it.
         """
-        if columns_of(connection, self._namespace, TABLE) is None:
-            execute(connection, _CREATE.format(table=self._table))
+        if columns_of(connection, self._namespace, TABLE) is not None:
+            return
+        try:
+            self._rows.create(connection)
+        except FirnError:
+            if columns_of(connection, self._namespace, TABLE) is None:
+                raise
 
     def claim(
         self,
         connection: SnowflakeConnection,
         observe: Callable[[], Mapping[TopicPartition, KafkaPartition]],
         first_offset: Literal["earliest", "latest"],
+        table_of: Callable[[str], str],
+        *,
+        share_target: bool = False,
     ) -> Ledger:
         """Become the one writer of this sink: every run before this one is fenced once this returns.
 
-        `observe` looks at Kafka; it is called under the lock, because an older run may commit until then.
-        Raises LostPositionError where Kafka cannot continue and FencedError where this run claimed before and
-        another one has claimed since; the ledger is then unchanged.
+        `observe` looks at Kafka; it is called when no older run can commit any more, or positions might pass what it
+        saw. `table_of` gives a topic's table. Raises LostPositionError where Kafka cannot continue, SharedTargetError
+        where another sink writes the same topic into the same table (unless `share_target`), FencedError where this
+        run claimed before and somebody else has since, ClaimAgainError where the lock or the answer to COMMIT did not
+        come. All but the last leave the ledger as it was.
         """
         with transaction(connection):
-            if execute(connection, _LOCK.format(table=self._table)) != 1:
-                raise TerminalError(
-                    f"Table {self._table} has no lock row, or several.",
-                    where=f"sink {self._sink}",
-                    next_step="Somebody changed the ledger by hand: it must hold exactly one row with SINK = ''.",
-                )
+            self._lock(connection)
             partitions = observe()
-            owner, rows = self._read(connection)
-            if self._claimed and (owner is None or owner.run_id != self._run_id):
-                raise self._fenced()
-            check_positions(self._sink, rows, partitions)
-            added = missing_positions(rows, partitions, first_claim=owner is None, first_offset=first_offset)
-            epoch = owner.epoch + 1 if owner else 1
-            self._claimed = True  # from here on COMMIT may have happened, whatever its answer
-            self._take(connection, owner, epoch, added)
-        positions = {**rows, **added}
-        return Ledger(
-            self._sink, epoch, {where: p.next_offset for where, p in positions.items() if where in partitions}
-        )
-
-    def positions(self, connection: SnowflakeConnection) -> dict[TopicPartition, Position]:
-        """The committed positions of this sink; empty before its first claim."""
-        return self._read(connection)[1]
+            seen = self._rows.read(connection)
+            self._check_turn(seen.owner)
+            check_positions(self._sink, seen.positions, partitions)
+            targets = {where.topic: table_of(where.topic) for where in partitions}
+            if not share_target:
+                check_targets(self._sink, seen.owner, targets, seen.others)
+            first = seen.owner is None or not seen.owner.claimed
+            added = missing_positions(seen.positions, partitions, first_claim=first, first_offset=first_offset)
+            kept = seen.owner.kept if seen.owner else ()
+            owner = Owner(_epoch(seen), self._run_id, 0.0, targets, kept, shared=share_target)
+            self._highest = owner.epoch  # from here on COMMIT may have happened, whatever its answer
+            self._sign(connection, seen, owner)
+            _expect(self._rows.insert_positions(connection, added, ""), len(added))
+        self._certain = owner.epoch
+        positions = {**seen.positions, **added}
+        return Ledger(self._sink, owner.epoch, {w: p.next_offset for w, p in positions.items() if w in partitions})
 
     def move(self, connection: SnowflakeConnection, epoch: int, batch_id: str, moves: Sequence[Move]) -> None:
         """The last statements of a batch's transaction: prove ownership, then move every partition.
 
-        Raises FencedError when a newer run owns the sink and ClaimAgainError when a position is not where this
-        batch started; both leave it to the caller to roll back.
+        Raises FencedError when this run does not own the sink any more and ClaimAgainError when a position is not
+        where this batch started; both leave it to the caller to roll back.
         """
-        hold = _HOLD.format(table=self._table)
-        if execute(connection, hold, (batch_id, self._sink, epoch)) != 1:
-            raise self._fenced()
-        if not moves:
-            return
-        values: list[Any] = [v for m in moves for v in (m.where.topic, m.where.partition, m.start, m.end)]
-        statement = _MOVE.format(table=self._table, values=_placeholders(len(moves), 4))
-        moved = execute(connection, statement, (batch_id, *values, self._sink))
+        self.beat(connection, epoch)
+        moved = self._rows.move(connection, batch_id, moves)
         if moved != len(moves):
             raise ClaimAgainError(f"{moved} of {len(moves)} partitions stood where this batch began.")
 
+    def beat(self, connection: SnowflakeConnection, epoch: int) -> None:
+        """A sign of life. Raises FencedError when this run does not own the sink any more."""
+        if self._rows.update_owner(connection, epoch, self._run_id) != 1:
+            raise self._fenced()
+
+    def keep(self, connection: SnowflakeConnection, epoch: int, files: Sequence[str]) -> None:
+        """Remember staged files, as paths in the stage, that clean-ups must leave. Raises FencedError as `beat` does.
+
+        Outside a batch's transaction: that one is rolled back, and this must stay.
+        """
+        owner = self.owner(connection)
+        if owner is None:
+            raise self._fenced()
+        document = replace(owner, kept=tuple(dict.fromkeys((*owner.kept, *files)))).document
+        if self._rows.update_owner(connection, epoch, self._run_id, BATCH_ID=document) != 1:
+            raise self._fenced()
+
+    def release(self, connection: SnowflakeConnection, epoch: int) -> None:
+        """Say that nobody runs the sink, at an orderly end. Without it, silence has to tell.
+
+        Never raises where another run owns the sink by now, nor where Snowflake does not answer: the run has ended.
+        """
+        try:
+            released = self._rows.update_owner(connection, epoch, self._run_id, TOPIC_ID="")
+        except TransientError as error:
+            log.warning("The sink could not be released, it looks as if it ran until it is silent: %s", error.what)
+        else:
+            if released != 1:
+                log.info("sink %s belongs to another run by now", self._sink)
+
+    def owner(self, connection: SnowflakeConnection) -> Owner | None:
+        """Who holds the sink; None before its first claim. Raises MissingObjectError where there is no ledger."""
+        return self._rows.read(connection).owner
+
+    def positions(self, connection: SnowflakeConnection) -> dict[TopicPartition, Position]:
+        """The committed positions of this sink; empty before its first claim. Errors: as `owner`."""
+        return self._rows.read(connection).positions
+
+    def reset(
+        self,
+        connection: SnowflakeConnection,
+        positions: Mapping[TopicPartition, Position],
+        *,
+        running_within: float,
+    ) -> int:
+        """Set where these partitions go on (offset and topic id), leave the others; returns the new epoch.
+
+        Whoever still runs is fenced by it. Works before the first claim too, after `ensure`. Raises SinkRunsError when
+        a run gave a sign of life within `running_within` seconds and ClaimAgainError when the lock or the answer to
+        COMMIT did not come: the same reset may then be given again.
+        """
+        with transaction(connection):
+            self._lock(connection)
+            seen = self._rows.read(connection)
+            self._check_silent(seen.owner, running_within)
+            epoch = _epoch(seen)
+            owner = replace(seen.owner or Owner(epoch, "", 0.0, claimed=False), run_id="")
+            self._sign(connection, seen, owner)
+            there = {where: position for where, position in positions.items() if where in seen.positions}
+            fresh = {where: position for where, position in positions.items() if where not in seen.positions}
+            _expect(self._rows.place(connection, f"{epoch}-reset", there), len(there))
+            _expect(self._rows.insert_positions(connection, fresh, f"{epoch}-reset"), len(fresh))
+        return epoch
+
+    def _lock(self, connection: SnowflakeConnection) -> None:
+        """Make other claims wait, and then every batch: what is read after this stands still until COMMIT."""
+        if self._rows.lock(connection) != 1:
+            raise TerminalError(
+                f"Table {self._name} has no lock row, or several.",
+                where=f"sink {self._sink}",
+                next_step="Somebody changed the ledger by hand: it must hold exactly one row with SINK = ''.",
+            )
+        self._rows.raise_epoch(connection)
+
+    def _sign(self, connection: SnowflakeConnection, seen: Snapshot, owner: Owner) -> None:
+        if seen.owner is None:
+            _expect(self._rows.insert_owner(connection, owner), 1)
+        else:
+            changes = {"TOPIC_ID": owner.run_id, "BATCH_ID": owner.document}
+            _expect(self._rows.update_owner(connection, owner.epoch, seen.owner.run_id, **changes), 1)
+
+    def _check_turn(self, owner: Owner | None) -> None:
+        """A run that claimed before may claim again only while nobody else has, and only on the same ledger."""
+        before = owner.epoch - 1 if owner else 0
+        if self._highest and before > self._highest:
+            raise self._fenced()
+        if before < self._certain:
+            raise TerminalError(
+                f"The ledger was set back while the sink ran: its epoch is {before}, this run holds {self._certain}.",
+                where=self._name,
+                next_step="Somebody dropped, emptied or restored it: set the positions to what the tables hold with "
+                "`firn sink offsets <config> --reset ...`, then start the sink again.",
+            )
+
+    def _check_silent(self, owner: Owner | None, running_within: float) -> None:
+        if owner and owner.run_id and owner.silent_seconds < running_within:
+            raise SinkRunsError(
+                f"Sink {self._sink} runs: {owner.sign_of_life}.",
+                where=self._name,
+                next_step="Stop it first: send it SIGTERM, or cancel its flow run. If it was killed, it counts as dead "
+                f"after {spoken(running_within)} without a sign of life, that is in "
+                f"{spoken(running_within - owner.silent_seconds)}.",
+            )
+
     def _fenced(self) -> FencedError:
         return FencedError(
-            f"Sink {self._sink} was claimed by a newer run: this one has stopped for good.",
-            where=self._table,
+            f"Sink {self._sink} belongs to a newer run, or its offsets were reset: this run has stopped for good.",
+            where=self._name,
             next_step="Nothing is lost and nothing to do, unless two runs of one sink were not intended.",
         )
 
-    def _take(
-        self,
-        connection: SnowflakeConnection,
-        owner: _Owner | None,
-        epoch: int,
-        added: Mapping[TopicPartition, Position],
-    ) -> None:
-        rows: list[tuple[Any, ...]] = [(w.topic, w.partition, p.next_offset, 0, p.topic_id) for w, p in added.items()]
-        raised = (epoch, self._run_id, self._sink, owner.epoch if owner else 0)
-        if owner is None:
-            rows.append(("", -1, 0, epoch, self._run_id))
-        elif execute(connection, _RAISE_EPOCH.format(table=self._table), raised) != 1:
-            raise ClaimAgainError("The owner row changed during the claim.")
-        if rows:
-            statement = _INSERT.format(table=self._table, values=_placeholders(len(rows), 5))
-            execute(connection, statement, (self._sink, *(value for row in rows for value in row)))
 
-    def _read(self, connection: SnowflakeConnection) -> tuple[_Owner | None, dict[TopicPartition, Position]]:
-        owner: _Owner | None = None
-        rows: dict[TopicPartition, Position] = {}
-        for row in query(connection, _READ.format(table=self._table), (self._sink,)):
-            if row["TOPIC"] == "":
-                owner = _Owner(int(row["EPOCH"]), row["TOPIC_ID"])
-            else:
-                where = TopicPartition(row["TOPIC"], int(row["PARTITION"]))
-                rows[where] = Position(int(row["NEXT_OFFSET"]), row["TOPIC_ID"])
-        return owner, rows
+def _epoch(seen: Snapshot) -> int:
+    """The epoch that this transaction brings: `_lock` has raised it where there is one."""
+    return seen.owner.epoch if seen.owner else 1
 
 
-def _placeholders(rows: int, columns: int) -> str:
-    return ", ".join([f"({', '.join('?' * columns)})"] * rows)
+def _expect(changed: int, wanted: int) -> None:
+    """Under the lock nobody else changes these rows; if it happens all the same, roll back and look again."""
+    if changed != wanted:
+        raise ClaimAgainError(f"The ledger changed in the middle of a claim: {changed} rows instead of {wanted}.")

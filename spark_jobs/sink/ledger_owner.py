@@ -1,0 +1,100 @@
+"""The owner row of a sink as a value: which run holds it, when it was last heard of, and what it writes where.
+
+Also the rule that two sinks do not write one topic into one table. Not for its SQL (`ledger_rows`), nor for positions
+(`ledger`). FIRN_OFFSETS has fixed columns: the row keeps the run id in TOPIC_ID and a small JSON document in BATCH_ID.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from firn.errors import TerminalError
+from spark_jobs.sink.identifiers import quoted
+
+
+class SharedTargetError(TerminalError):
+    """Another sink writes the same topic into the same table: every record would be there twice."""
+
+
+class SinkRunsError(TerminalError):
+    """Positions cannot be set while a run holds the sink and gives signs of life."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who may write for a sink.
+
+    epoch: raised by every claim and reset. run_id: the run that claimed; empty once it ended in order, and after a
+    reset. silent_seconds: since its last sign of life, by Snowflake's clock alone. targets: topic -> table of the last
+    claim. kept: staged files, as paths in the stage, that COPY refused and that clean-ups leave. claimed: whether
+    a run ever claimed it (a reset may come first). shared: whether doubles were asked for (firn.share.target).
+    """
+
+    epoch: int
+    run_id: str
+    silent_seconds: float
+    targets: Mapping[str, str] = field(default_factory=dict)
+    kept: tuple[str, ...] = ()
+    claimed: bool = True
+    shared: bool = False
+
+    @classmethod
+    def of(cls, epoch: int, run_id: str, silent_seconds: float, document: str) -> Owner:
+        """The owner of a row. A document of another shape, or of an older Firn, counts as empty."""
+        try:
+            read = json.loads(document)
+            targets = {str(topic): str(table) for topic, table in read["targets"].items()}
+            kept = tuple(map(str, read["kept"]))
+            claimed, shared = read.get("claimed") is not False, read.get("shared") is True
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return cls(epoch, run_id, silent_seconds)
+        return cls(epoch, run_id, silent_seconds, targets, kept, claimed, shared)
+
+    @property
+    def document(self) -> str:
+        """What the row keeps in BATCH_ID; `of` reads it."""
+        marks = ({} if self.claimed else {"claimed": False}) | ({"shared": True} if self.shared else {})
+        return json.dumps({"targets": dict(self.targets), "kept": list(self.kept), **marks})
+
+    @property
+    def sign_of_life(self) -> str:
+        """When it was last heard of, for a message."""
+        state = "runs or was killed" if self.run_id else "ended in order"
+        return f"last sign of life {spoken(self.silent_seconds)} ago ({state})"
+
+
+def spoken(seconds: float) -> str:
+    """A duration as a person says it."""
+    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} seconds"
+
+
+def check_targets(sink: str, own: Owner | None, targets: Mapping[str, str], others: Mapping[str, Owner]) -> None:
+    """Raise SharedTargetError where one of `others` writes a topic into the table that `targets` names for it.
+
+    Tables compare as Snowflake stores their names. A pair that the sink claimed before without sharing is its own: it
+    goes on when somebody else was allowed to share it.
+    """
+    held = set() if own is None or own.shared else _pairs(own.targets)
+    wanted = _pairs(targets) - held
+    faults = [
+        f"  topic {topic} into table {table}: sink {name}, {other.sign_of_life}"
+        for name, other in sorted(others.items())
+        for topic, table in sorted(wanted & _pairs(other.targets))
+    ]
+    if faults:
+        raise SharedTargetError(
+            "Another sink writes the same topic into the same table; every record would be there twice:\n"
+            + "\n".join(faults),
+            where=f"sink {sink}",
+            next_step="Stop using one of the two names (a sink that was renamed goes on under its old name), or set "
+            "firn.share.target=true if doubles are intended.",
+        )
+
+
+def _pairs(targets: Mapping[str, str]) -> set[tuple[str, str]]:
+    return {(topic, quoted(table)) for topic, table in targets.items()}
