@@ -7,6 +7,7 @@ https://docs.confluent.io/platform/current/schema-registry/develop/api.html#erro
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
@@ -84,7 +85,8 @@ def explained(error: SchemaRegistryError, url: str, subject: str) -> FirnError:
             where=where,
             next_step="Correct the registry's user and password (or token), or make new ones.",
         )
-    if status == 404 and str(error.error_code).startswith("404"):
+    # A code without further digits is the web server's: there is no such path.
+    if status == 404 and re.fullmatch(r"404\d\d", str(error.error_code)):
         return UnknownSchemaError(
             f"The schema registry does not know {subject}: {reason}.",
             where=where,

@@ -81,6 +81,7 @@ def answering(status, body, requests=None, headers=None):
         (401, b'{"error_code": 401, "message": "Unauthorized"}', AuthenticationError),
         (403, b'{"error_code": 40301, "message": "Denied"}', AuthenticationError),
         (404, b'{"error_code": 40403, "message": "Schema not found"}', UnknownSchemaError),
+        (404, b'{"error_code": 404, "message": "HTTP 404 Not Found"}', ConfigError),
         (404, b"<html>nothing here</html>", ConfigError),
         (200, b"<html>another server</html>", ConfigError),
         (500, b'{"error_code": 50001, "message": "Error in the backend"}', TransientError),

@@ -1,7 +1,7 @@
 """Strings and plain bytes, as Connect's StringConverter and ByteArrayConverter read them, a whole column at a time.
 
-Neither knows a malformed record: what is not UTF-8 gets replacement characters, as in Java, and bytes become base64.
-Not for: JSON in a string (`json_plain`).
+Neither knows a malformed record, only one that is too large: what is not UTF-8 gets replacement characters, as in Java,
+and bytes become base64. Not for: JSON in a string (`json_plain`).
 """
 
 from __future__ import annotations
@@ -9,15 +9,19 @@ from __future__ import annotations
 import re
 from binascii import b2a_base64
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from spark_jobs.sink.decode.capacity import counted_by_arrow, string_array
-from spark_jobs.sink.decode.records import Decoded
+from spark_jobs.sink.decode import records
+from spark_jobs.sink.decode.capacity import counted_by_arrow, string_array, text_bytes
+from spark_jobs.sink.decode.records import TOO_LARGE, BadRecord, Decoded
 from spark_jobs.sink.decode.render import escaped, join
 from spark_jobs.sink.decode.rows import no_schema_ids
 
 # A surrogate in three bytes, or the first two of them where the third is missing. Python sees an error in each byte.
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_DETAIL = f"the record becomes more than {records.MAX_TEXT} characters of JSON"
 _REPLACEMENT = "\ufffd".encode()
 
 
@@ -27,7 +31,7 @@ class StringDecoder:
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """Decode one batch (n rows in, n out; null stays null)."""
         with counted_by_arrow():
-            return Decoded(json_strings(utf8_text(values)), no_schema_ids(len(values)), ())
+            return _judged(json_strings(utf8_text(values)))
 
 
 class BytesDecoder:
@@ -37,7 +41,18 @@ class BytesDecoder:
         """Decode one batch (n rows in, n out; null stays null)."""
         text = string_array(None if value is None else b2a_base64(value, newline=False) for value in values.to_pylist())
         with counted_by_arrow():
-            return Decoded(join(['"', text, '"']), no_schema_ids(len(values)), ())
+            return _judged(join(['"', text, '"']))
+
+
+def _judged(texts: pa.StringArray) -> Decoded:
+    """The texts without those that are too large for a record."""
+    bad: tuple[BadRecord, ...] = ()
+    if text_bytes(texts) > records.MAX_TEXT:
+        over = pc.fill_null(pc.greater(pc.utf8_length(texts), records.MAX_TEXT), fill_value=False)
+        texts = pc.if_else(over, pa.scalar(None, pa.string()), texts)
+        rows = np.flatnonzero(over.to_numpy(zero_copy_only=False))
+        bad = tuple(BadRecord(int(row), TOO_LARGE, _DETAIL) for row in rows)
+    return Decoded(texts, no_schema_ids(len(texts)), bad)
 
 
 def json_strings(text: pa.StringArray) -> pa.StringArray:
