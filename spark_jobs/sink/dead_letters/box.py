@@ -29,27 +29,18 @@ def _nobody_asks() -> None:
 class LetterBox:
     """The letters of one partition in one attempt of one batch.
 
-    where, topic_id: the source partition. seen: what was out when the batch was planned; these offsets never become
-    letters again. start: the range's NEXT_OFFSET, below which nothing needs to be remembered. folder: for the spool.
+    where, topic_id: the source partition. seen: what was out when the batch was planned, from the ledger's NEXT_OFFSET
+    on: these offsets never become letters again. folder: for the spool.
     """
 
     def __init__(
-        self,
-        queue: DeadLetterQueue,
-        where: TopicPartition,
-        topic_id: str,
-        seen: Letters,
-        folder: Path,
-        *,
-        start: int = 0,
+        self, queue: DeadLetterQueue, where: TopicPartition, topic_id: str, seen: Letters, folder: Path
     ) -> None:
         self._queue, self._where, self._topic_id, self._seen = queue, where, topic_id, seen
         self._path = folder / f"letters-{uuid.uuid4().hex}.arrow"
-        self._before = sorted(offset for offset in seen.published if offset >= start)
+        self._before = sorted(seen.published)
         self._spooled: list[int] = []
         self._writer: pa.RecordBatchStreamWriter | None = None
-        self.group_offset = seen.group_offset
-        """What the group holds for the partition, as far as this attempt knows."""
 
     def room(self, offsets: Sequence[int]) -> int:
         """How many of these further bad offsets (rising) the group's metadata can still list.
@@ -96,18 +87,20 @@ class LetterBox:
             return 0
         self._writer.close()
         name = self._queue.transactional_id(self._topic_id, self._where.partition)
-        offset = max(end, self._seen.group_offset)
-        position = Committed(offset, write_list(self._topic_id, [*self._before, *self._spooled]))
+        # Never lowered: the list goes on behind the end of a shorter second try.
+        position = Committed(max(end, self._seen.group_offset), self._list(()))
         with GroupTransactions(self._queue.client, name, self._queue.group, self._where, self._queue.topic) as kafka:
             if not self._seen.agrees_with(kafka.committed()):
                 raise lost_race(name)
             count = kafka.send(self._letters(), position, confirm)
-        self.group_offset = offset
         self._path.unlink()
         return count
 
     def _fits(self, offsets: Sequence[int]) -> bool:
-        return len(write_list(self._topic_id, [*self._before, *self._spooled, *offsets])) <= LIMIT
+        return len(self._list(offsets)) <= LIMIT
+
+    def _list(self, more: Sequence[int]) -> str:
+        return write_list(self._topic_id, [*self._before, *self._spooled, *more])
 
     def _letters(self) -> Iterator[Message]:
         with pa.ipc.open_stream(self._path) as spool:

@@ -54,7 +54,7 @@ def _varints(numbers: Offsets) -> bytes:
     places = np.arange(len(_SHIFTS))
     last = np.where(sevens != 0, places, 0).max(axis=1, initial=0)[:, None]
     more = np.where(places < last, np.uint64(128), np.uint64(0))
-    return (sevens | more)[places <= last].astype(np.uint8).tobytes()
+    return bytes((sevens | more)[places <= last].astype(np.uint8))
 
 
 def _numbers(data: bytes) -> Offsets:

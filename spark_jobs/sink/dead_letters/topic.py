@@ -6,7 +6,9 @@ import logging
 from collections.abc import Iterable
 
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.cimpl import NewTopic
 
 from firn import kafka
 from firn.errors import ConfigError, FirnError

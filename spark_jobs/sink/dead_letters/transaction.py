@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -150,7 +151,7 @@ class GroupTransactions:
                     message.partition,
                     on_delivery=keep,
                     timestamp=timestamp,
-                    headers=message.headers,
+                    headers=[*message.headers],
                 )
             except BufferError:
                 self._wait_for_room(message)
@@ -170,12 +171,12 @@ class GroupTransactions:
 
     def _flush(self) -> None:
         """Wait until each message was acknowledged or has failed, which librdkafka bounds by the transaction's time."""
-        while self._producer.flush(0.5) > 0:
-            self._serve(0)
+        while len(self._producer) > 0:
+            self._serve(0.5)
         self._serve(0)
 
     def _serve(self, seconds: float) -> None:
-        self._producer.poll(seconds)
+        self._call("publish dead letters", partial(self._producer.poll, seconds))
         if (cause := self._faults.heard.terminal()) is not None:
             raise cause
         if self._failed.error is not None:
@@ -210,7 +211,8 @@ class GroupTransactions:
             raise self._explained(error, doing) from None
 
     def _explained(self, error: KafkaException, doing: str) -> FirnError:
-        self._producer.poll(0)  # what the connection has to say
+        with suppress(KafkaException):  # of a producer that was fenced
+            self._producer.poll(0)  # what the connection has to say
         return self._faults.explain(error.args[0], doing)
 
 
