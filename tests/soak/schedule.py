@@ -1,0 +1,77 @@
+"""Which faults a soak injects, when, and with which parameters: a pure function of seed, length and kinds.
+
+Not for how a fault is injected (`faults`). Times are seconds since the first commit; a fault whose turn comes while the
+one before it is still at work starts late, never early, and never out of order.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+KINDS: dict[str, float] = {
+    "kill-driver": 18,
+    "kill-worker": 6,
+    "zombie-driver": 24,
+    "stop-driver": 18,
+    "second-driver": 18,
+    "kill-kafka": 14,
+    "kill-registry": 10,
+    "kill-snowflake": 12,
+    "drop-staged-files": 8,
+    "delete-checkpoint": 6,
+    "add-partition": 8,
+}
+"""Every kind, with the seconds that injecting it and recovering from it usually take here."""
+SHORT = ("kill-worker", "kill-snowflake", "zombie-driver", "kill-registry", "kill-driver", "drop-staged-files")
+"""One of each important sort, for a soak of two minutes."""
+SHORT_SECONDS = 180
+_FIRST = 3.0
+_PAUSE = (0.5, 4.0)
+_OUTAGE = (1.0, 8.0)
+_SHORT_OUTAGE = (1.0, 3.0)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One fault: `outage` is how long what it takes away stays away, `whole` and `pick` choose among its variants."""
+
+    number: int
+    at: float
+    kind: str
+    outage: float
+    whole: bool
+    pick: int
+
+    def __str__(self) -> str:
+        variant = "whole" if self.whole else "part"
+        return (
+            f"{self.number:3d}  {self.at:6.1f} s  {self.kind:18}  outage {self.outage:4.1f} s  {variant}, {self.pick}"
+        )
+
+
+def schedule(seed: int, seconds: float, kinds: Sequence[str] | None = None) -> tuple[Planned, ...]:
+    """The faults of a soak that lasts `seconds` (at least one round's first fault): the same for the same arguments.
+
+    Kinds come in rounds of all of them, shuffled, so that none is left to chance while another repeats.
+    """
+    rng = random.Random(seed)
+    short = seconds < SHORT_SECONDS
+    outage = _SHORT_OUTAGE if short else _OUTAGE
+    planned: list[Planned] = []
+    at = _FIRST
+    for kind in _rounds(rng, kinds or (SHORT if short else tuple(KINDS))):
+        if planned and at + KINDS[kind] > seconds:
+            break
+        length, whole, pick = round(rng.uniform(*outage), 1), rng.random() < 0.5, rng.randrange(1_000)
+        planned.append(Planned(len(planned) + 1, round(at, 1), kind, length, whole, pick))
+        at += KINDS[kind] + rng.uniform(*_PAUSE)
+    return tuple(planned)
+
+
+def _rounds(rng: random.Random, kinds: Sequence[str]) -> Iterator[str]:
+    while True:
+        order = list(kinds)
+        rng.shuffle(order)
+        yield from order
