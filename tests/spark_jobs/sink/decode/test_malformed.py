@@ -170,7 +170,7 @@ def registry(status: int, body: bytes = b"{}") -> Iterator[str]:
     """The address of a registry that answers every request with this."""
     handler = type("Handler", (_Refusing,), {"status": status, "body": body})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"
