@@ -128,13 +128,14 @@ def topic_names(admin: KafkaAdmin) -> list[str]:
 
 
 def offsets(
-    admin: KafkaAdmin, partitions: Iterable[tuple[str, int]], at: Literal["earliest", "latest"]
+    admin: KafkaAdmin, partitions: Iterable[tuple[str, int]], at: Literal["earliest", "latest"] | int
 ) -> dict[tuple[str, int], int]:
     """First offset still held (earliest) or the offset after the last readable record (latest), per (topic, partition).
 
-    Raises ConfigError for a topic or partition that does not exist, otherwise like `find_topics`.
+    `at` as Unix milliseconds: the first record of that time or later, -1 where there is none. Raises
+    ConfigError for a topic or partition that does not exist, otherwise like `find_topics`.
     """
-    spec: Any = getattr(OffsetSpec, at)()
+    spec: Any = OffsetSpec.for_timestamp(at) if isinstance(at, int) else getattr(OffsetSpec, at)()
     asked = {TopicPartition(topic, number): spec for topic, number in partitions}
     if not asked:
         return {}

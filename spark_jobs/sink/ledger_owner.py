@@ -58,6 +58,10 @@ class Owner:
         marks = ({} if self.claimed else {"claimed": False}) | ({"shared": True} if self.shared else {})
         return json.dumps({"targets": dict(self.targets), "kept": list(self.kept), **marks})
 
+    def runs(self, within: float) -> bool:
+        """Whether a run holds the sink and gave a sign of life in the last `within` seconds."""
+        return bool(self.run_id) and self.silent_seconds < within
+
     @property
     def sign_of_life(self) -> str:
         """When it was last heard of, for a message."""

@@ -166,7 +166,7 @@ class LedgerTable:
         with transaction(connection):
             self._lock(connection)
             seen = self._rows.read(connection)
-            self._check_silent(seen.owner, running_within)
+            self.check_silent(seen.owner, running_within)
             epoch = _epoch(seen)
             owner = replace(seen.owner or Owner(epoch, "", 0.0, claimed=False), run_id="")
             self._sign(connection, seen, owner)
@@ -175,6 +175,17 @@ class LedgerTable:
             _expect(self._rows.place(connection, f"{epoch}-reset", there), len(there))
             _expect(self._rows.insert_positions(connection, fresh, f"{epoch}-reset"), len(fresh))
         return epoch
+
+    def check_silent(self, owner: Owner | None, running_within: float) -> None:
+        """Raise SinkRunsError where a run gave a sign of life within `running_within` seconds."""
+        if owner and owner.runs(running_within):
+            raise SinkRunsError(
+                f"Sink {self._sink} runs: {owner.sign_of_life}.",
+                where=self._name,
+                next_step="Stop it first: send it SIGTERM, or cancel its flow run. If it was killed, it counts as dead "
+                f"after {spoken(running_within)} without a sign of life, that is in "
+                f"{spoken(running_within - owner.silent_seconds)}.",
+            )
 
     def _lock(self, connection: SnowflakeConnection) -> None:
         """Make other claims wait, and then every batch: what is read after this stands still until COMMIT."""
@@ -204,16 +215,6 @@ class LedgerTable:
                 where=self._name,
                 next_step="Somebody dropped, emptied or restored it: set the positions to what the tables hold with "
                 "`firn sink offsets <config> --reset ...`, then start the sink again.",
-            )
-
-    def _check_silent(self, owner: Owner | None, running_within: float) -> None:
-        if owner and owner.run_id and owner.silent_seconds < running_within:
-            raise SinkRunsError(
-                f"Sink {self._sink} runs: {owner.sign_of_life}.",
-                where=self._name,
-                next_step="Stop it first: send it SIGTERM, or cancel its flow run. If it was killed, it counts as dead "
-                f"after {spoken(running_within)} without a sign of life, that is in "
-                f"{spoken(running_within - owner.silent_seconds)}.",
             )
 
     def _fenced(self) -> FencedError:

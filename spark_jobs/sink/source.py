@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-
-from pyspark.sql import DataFrame, SparkSession
+from typing import TYPE_CHECKING
 
 from firn import kafka
 from firn.connector.config import BufferConfig, SinkConfig
@@ -18,6 +17,9 @@ from firn.errors import ConfigError
 from firn.kafka_client import KafkaClient
 from spark_jobs.sink.ledger import KafkaPartition, Ledger, TopicPartition
 from spark_jobs.sink.limits import BatchLimit
+
+if TYPE_CHECKING:  # who only asks for topics needs no Spark
+    from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
 
@@ -33,7 +35,7 @@ def topics_of(admin: kafka.KafkaAdmin, config: SinkConfig) -> dict[str, kafka.To
     """
     if config.topics_regex is None:
         return kafka.describe_topics(admin, config.topics)
-    names = [name for name in kafka.topic_names(admin) if re.fullmatch(config.topics_regex, name)]
+    names = matching_topics(admin, config.topics_regex)
     if not names:
         raise NoTopicError(
             f"No topic matches {config.topics_regex!r}.",
@@ -43,9 +45,20 @@ def topics_of(admin: kafka.KafkaAdmin, config: SinkConfig) -> dict[str, kafka.To
     return kafka.find_topics(admin, names)
 
 
+def matching_topics(admin: kafka.KafkaAdmin, expression: str) -> list[str]:
+    """The topics whose whole name matches; internal ones never do."""
+    return [name for name in kafka.topic_names(admin) if re.fullmatch(expression, name)]
+
+
 def partitions_of(admin: kafka.KafkaAdmin, config: SinkConfig) -> dict[TopicPartition, KafkaPartition]:
     """Every partition the sink reads, with the offsets it holds. Raises as `topics_of` does."""
-    topics = topics_of(admin, config)
+    return partitions_in(admin, topics_of(admin, config))
+
+
+def partitions_in(
+    admin: kafka.KafkaAdmin, topics: Mapping[str, kafka.TopicInfo]
+) -> dict[TopicPartition, KafkaPartition]:
+    """Every partition of these topics, with the offsets it holds."""
     found = [TopicPartition(topic.name, p) for topic in topics.values() for p in range(topic.partitions)]
     earliest, latest = kafka.offsets(admin, found, "earliest"), kafka.offsets(admin, found, "latest")
     return {w: KafkaPartition(topics[w.topic].topic_id, earliest[w], latest[w]) for w in found}
