@@ -13,6 +13,8 @@ from typing import Literal, NamedTuple
 
 from firn.errors import FirnError, TerminalError, TransientError
 
+State = Literal["ok", "recreated", "ahead", "expired"]
+
 
 class TopicPartition(NamedTuple):
     """One partition of one topic; prints as Kafka's tools print it."""
@@ -161,11 +163,19 @@ def check_positions(
         )
 
 
-def _fault(row: Position, seen: KafkaPartition) -> str | None:
+def state_of(row: Position, seen: KafkaPartition) -> State:
+    """Whether Kafka can continue at a position, and if not, why."""
     if row.topic_id != seen.topic_id:
-        return f"the topic was deleted and made again (id {seen.topic_id}, the ledger knows {row.topic_id})"
+        return "recreated"
     if seen.latest < row.next_offset:
-        return f"its end is {seen.latest}, below the committed position {row.next_offset}"
-    if seen.earliest > row.next_offset:
-        return f"offsets {row.next_offset} to {seen.earliest - 1} expired before they were read"
-    return None
+        return "ahead"
+    return "expired" if seen.earliest > row.next_offset else "ok"
+
+
+def _fault(row: Position, seen: KafkaPartition) -> str | None:
+    faults: dict[State, str] = {
+        "recreated": f"the topic was deleted and made again (id {seen.topic_id}, the ledger knows {row.topic_id})",
+        "ahead": f"its end is {seen.latest}, below the committed position {row.next_offset}",
+        "expired": f"offsets {row.next_offset} to {seen.earliest - 1} expired before they were read",
+    }
+    return faults.get(state_of(row, seen))
