@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential_jitter
 from tenacity.nap import sleep_using_event
-from tenacity.stop import stop_when_event_set
+from tenacity.stop import stop_base, stop_when_event_set
 
 from firn.errors import TransientError
 
@@ -21,28 +22,73 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-def with_retries(deadline_seconds: float, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call until it succeeds, fails terminally, or `deadline_seconds` have passed; then raise its last error."""
-    return _policy(deadline_seconds, threading.Event())(call, *args, **kwargs)
+class Deadline:
+    """How long work may go on failing: `seconds` from the first failure since it last succeeded.
+
+    One Deadline is shared by all that retries within a piece of work, so that retries inside retries do not add up.
+    Not for several threads at once.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.seconds, self._clock = seconds, clock
+        self._failing_since: float | None = None
+
+    def failed(self, ago: float = 0.0) -> None:
+        """The work failed just now, and began to fail `ago` seconds before."""
+        since = self._clock() - ago
+        self._failing_since = since if self._failing_since is None else min(self._failing_since, since)
+
+    def succeeded(self) -> None:
+        """The work got on: patience begins anew."""
+        self._failing_since = None
+
+    def failing_for(self) -> float:
+        """Seconds since the first failure; 0 where nothing fails."""
+        return 0.0 if self._failing_since is None else self._clock() - self._failing_since
+
+    def left(self) -> float:
+        """Seconds until it is to be given up; 0 at the least."""
+        return max(0.0, self.seconds - self.failing_for())
 
 
-def with_retries_until(stop: threading.Event, deadline_seconds: float, call: Callable[[], T]) -> T:
-    """As `with_retries`, and give up early, with the last error, once `stop` is set."""
-    return _policy(deadline_seconds, stop)(call)
+def with_retries(deadline: float | Deadline, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call until it succeeds, fails terminally, or the deadline has passed; then raise its last error.
+
+    A deadline in seconds counts from now; a Deadline that other work shares counts from its own first failure, or now.
+    """
+    shared = deadline if isinstance(deadline, Deadline) else Deadline(deadline)
+    shared.failed()  # a call that never answers is failing from its beginning
+    answer = _policy(shared, threading.Event())(call, *args, **kwargs)
+    shared.succeeded()
+    return answer
 
 
-def _policy(deadline_seconds: float, stop: threading.Event) -> Retrying:
+def with_retries_until(stop: threading.Event, deadline: Deadline, call: Callable[[], T]) -> T:
+    """As `with_retries` for work that runs for long: only its failures count, and it gives up once `stop` is set."""
+    return _policy(deadline, stop)(call)
+
+
+class _Passed(stop_base):
+    def __init__(self, deadline: Deadline) -> None:
+        self._deadline = deadline
+
+    def __call__(self, _state: RetryCallState) -> bool:
+        return self._deadline.left() <= 0
+
+
+def _policy(deadline: Deadline, stop: threading.Event) -> Retrying:
     def tell(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
         # The first fault is news; that it lasts is not.
         level = logging.WARNING if state.attempt_number == 1 else logging.DEBUG
-        log.log(level, "%s Trying again for up to %.0f s.", getattr(error, "what", error), deadline_seconds)
+        log.log(level, "%s Trying again for up to %.0f s.", getattr(error, "what", error), deadline.left())
 
     return Retrying(
         retry=retry_if_exception_type(TransientError),
-        stop=stop_after_delay(deadline_seconds) | stop_when_event_set(stop),
+        stop=_Passed(deadline) | stop_when_event_set(stop),
         wait=wait_exponential_jitter(multiplier=0.2, max=5.0, jitter=0.5),
         sleep=sleep_using_event(stop),
+        after=lambda _state: deadline.failed(),
         before_sleep=tell,
         reraise=True,
     )

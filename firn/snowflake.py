@@ -33,7 +33,7 @@ logging.getLogger("snowflake.connector").setLevel(logging.CRITICAL)
 
 LOCK_TIMEOUT_SECONDS = 60
 LOGIN_TIMEOUT_SECONDS = 15
-NETWORK_TIMEOUT_SECONDS = 300
+NETWORK_TIMEOUT_SECONDS = 60
 
 
 @dataclass(frozen=True)

@@ -12,20 +12,24 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from snowflake.connector import SnowflakeConnection
 
-from firn.connector.config import ErrorsConfig
-from firn.errors import BadRecordError, FirnError, TransientError, unexpected
+from firn.errors import FirnError, TransientError, unexpected
+from firn.retry import Deadline
+from firn.snowflake_faults import MissingObjectError
+from spark_jobs.sink.bad_records import log_stopped, log_tolerated, stopped_error
 from spark_jobs.sink.context import SinkContext
-from spark_jobs.sink.copy_into import copy_files
+from spark_jobs.sink.copy_into import RefusedError, copy_files
+from spark_jobs.sink.dead_letters import Letters
 from spark_jobs.sink.identifiers import table_for
-from spark_jobs.sink.ledger import Ledger, Move, TopicPartition
+from spark_jobs.sink.ledger import ClaimAgainError, Ledger, Move, TopicPartition
 from spark_jobs.sink.ledger_table import LedgerTable
-from spark_jobs.sink.reports import Failed, Report, Staged, Stopped, load
+from spark_jobs.sink.reports import Cut, Failed, Report, Staged, Stopped, Tolerated, load
 from spark_jobs.sink.ship import ShipPlan, ship
 from spark_jobs.sink.spark_faults import cause
 from spark_jobs.sink.stage import Stage
@@ -33,6 +37,7 @@ from spark_jobs.sink.tables import ensure_table
 from spark_jobs.sink.transaction import transaction
 
 log = logging.getLogger(__name__)
+R = TypeVar("R")
 PlannedEnds = Callable[[int], Mapping[TopicPartition, int]]
 
 
@@ -40,9 +45,28 @@ class StopRequestedError(TransientError):
     """The run was asked to stop between two batches."""
 
 
+class PlanAgainError(FirnError):
+    """Nothing failed: there are new partitions, or what is planned must be cut otherwise. Claim and plan again."""
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """What a claim found out, for all batches of its epoch.
+
+    topic_ids: Kafka's id of each topic. letters: which dead letters of a partition are out without being committed.
+    """
+
+    ledger: Ledger
+    topic_ids: Mapping[str, str]
+    letters: Mapping[TopicPartition, Letters]
+
+
 @dataclass(frozen=True)
 class Committed:
-    """What one batch brought: rows, bytes staged and of JSON, files, moves, and how long each phase took."""
+    """What one batch brought: rows, bytes staged and of JSON, files, moves, and how long each phase took.
+
+    tolerated: the bad records that errors.tolerance=all left out.
+    """
 
     batch: str
     rows: int
@@ -50,31 +74,46 @@ class Committed:
     text_size: int
     files: int
     moves: tuple[Move, ...]
+    tolerated: tuple[Tolerated, ...]
     ship_seconds: float
     commit_seconds: float
 
 
+class Reports(list[Report]):
+    """What the tasks of a batch reported."""
+
+    def of(self, kind: type[R]) -> list[R]:
+        """The reports of one kind."""
+        return [report for report in self if isinstance(report, kind)]
+
+
 class BatchRunner:
-    """Runs the batches of one epoch. `idle` is held while a batch runs; `stopping` refuses the next one."""
+    """Runs the batches of one epoch.
+
+    `idle` is held while a batch runs, `session` while it uses the Snowflake session; `stopping` refuses the next one.
+    """
 
     def __init__(
         self,
         context: SinkContext,
         connection: SnowflakeConnection,
-        ledger: Ledger,
+        claimed: Claimed,
         table: LedgerTable,
+        deadline: Deadline,
         *,
         planned_ends: PlannedEnds,
         confirm: Callable[[Iterable[str]], None],
         on_commit: Callable[[Committed], None],
     ) -> None:
-        self._context, self._connection, self._ledger, self._table = context, connection, ledger, table
+        self._context, self._connection, self._table, self._deadline = context, connection, table, deadline
+        self._ledger, self._topic_ids, self._letters = claimed.ledger, claimed.topic_ids, dict(claimed.letters)
         self._planned_ends, self._confirm, self._on_commit = planned_ends, confirm, on_commit
-        self._stage = Stage(context.namespace, context.config.name, ledger.epoch)
+        self._stage = Stage(context.namespace, context.config.name, claimed.ledger.epoch)
         self._ready: set[str] = set()
         self.failure: FirnError | None = None
         self.stopping = threading.Event()
         self.idle = threading.Lock()
+        self.session = threading.Lock()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """One batch. Whatever is raised is in `failure` first."""
@@ -96,14 +135,18 @@ class BatchRunner:
             raise StopRequestedError("The sink was asked to stop.")
         begun = time.monotonic()
         ends = self._planned_ends(batch_id)
-        staged, stops = self._ship(frame)
-        shipped = time.monotonic()
-        moves = self._ledger.plan(ends, {stop.where: stop.offset for stop in stops})
+        shipped = self._ship(frame)
+        between = time.monotonic()
+        staged, stops, cuts = shipped.of(Staged), shipped.of(Stopped), shipped.of(Cut)
+        ended: list[Stopped | Cut] = [*stops, *cuts]
+        moves = self._ledger.plan(ends, {each.where: each.offset for each in ended})
         _check_inside(staged, moves)
         name = f"{self._ledger.epoch}-{batch_id}"
         if moves:
-            self._commit(name, moves, staged)
+            with self.session:
+                self._commit(name, moves, staged)
         self._ledger.advance(ends, moves)
+        self._forget_letters(shipped.of(Tolerated))
         committed = Committed(
             batch=name,
             rows=sum(file.rows for file in staged),
@@ -111,41 +154,57 @@ class BatchRunner:
             text_size=sum(file.text_size for file in staged),
             files=len(staged),
             moves=moves,
-            ship_seconds=shipped - begun,
-            commit_seconds=time.monotonic() - shipped,
+            tolerated=tuple(shipped.of(Tolerated)),
+            ship_seconds=between - begun,
+            commit_seconds=time.monotonic() - between,
         )
+        log_tolerated(self._context.config.errors, committed.tolerated)
         self._on_commit(committed)
         if stops:
-            _log_bad(self._context.config.errors, stops)
-            raise _bad_record(self._context.config.name, stops)
+            log_stopped(self._context.config.errors, stops)
+            raise stopped_error(self._context.config.name, stops)
+        if cuts:
+            raise PlanAgainError(f"{cuts[0].where} is planned anew from offset {cuts[0].offset}: {cuts[0].why}.")
 
-    def _ship(self, frame: DataFrame) -> tuple[list[Staged], list[Stopped]]:
+    def _ship(self, frame: DataFrame) -> Reports:
         """The one action of a batch: a task per partition, or `tasks.max` of them; only reports come back."""
-        plan = ShipPlan(self._context, self._stage, dict(self._ledger.committed))
+        committed, patience = dict(self._ledger.committed), max(1.0, self._deadline.left())
+        plan = ShipPlan(self._context, self._stage, committed, self._letters, self._topic_ids, patience)
         if self._context.config.tasks_max:
             frame = frame.coalesce(self._context.config.tasks_max)
         rows = frame.mapInArrow(partial(ship, plan), "report string").collect()
-        reports: list[Report] = [load(row["report"]) for row in rows]
-        for report in reports:
-            if isinstance(report, Failed):
-                raise report.unwrap()
-        return (
-            [report for report in reports if isinstance(report, Staged)],
-            [report for report in reports if isinstance(report, Stopped)],
-        )
+        reports = Reports([load(row["report"]) for row in rows])
+        for failed in reports.of(Failed):
+            self._deadline.failed(failed.failing_seconds)
+            raise failed.unwrap()
+        return reports
 
     def _commit(self, name: str, moves: tuple[Move, ...], staged: Sequence[Staged]) -> None:
         """Rows and ledger in one transaction; the ledger last, so that its lock is held for a moment only."""
         self._confirm(sorted({move.where.topic for move in moves}))
         # Outside the transaction: DDL would commit it.
         self._ensure_tables(table_for(move.where.topic, self._context.config.table_map) for move in moves)
-        with transaction(self._connection):
-            copy_files(self._connection, self._context.namespace, self._stage, staged)
-            self._table.move(self._connection, self._ledger.epoch, name, moves)
+        try:
+            with transaction(self._connection):
+                copy_files(self._connection, self._context.namespace, self._stage, staged)
+                self._table.move(self._connection, self._ledger.epoch, name, moves)
+        except RefusedError as error:
+            self._table.keep(self._connection, self._ledger.epoch, error.files)
+            raise
+        except MissingObjectError as error:
+            raise ClaimAgainError(f"Something was dropped: {error.what}", where=error.where) from error
         try:
             self._stage.remove_own(self._connection)
         except FirnError:
             log.warning("Staged files could not be removed; the next start removes them", exc_info=True)
+
+    def _forget_letters(self, tolerated: Sequence[Tolerated]) -> None:
+        """Dead letters below the ledger's new positions need not be known any more."""
+        published = {each.where: each.group_offset for each in tolerated if each.group_offset >= 0}
+        for where in {*self._letters, *published}:
+            seen = self._letters.get(where, Letters(-1, frozenset()))
+            left = frozenset(offset for offset in seen.published if offset >= self._ledger.committed[where])
+            self._letters[where] = Letters(published.get(where, seen.group_offset), left)
 
     def _ensure_tables(self, tables: Iterable[str]) -> None:
         create = self._context.config.auto_create_tables
@@ -161,19 +220,3 @@ def _check_inside(staged: Sequence[Staged], moves: Sequence[Move]) -> None:
         move = ranges.get(TopicPartition(file.topic, file.partition))
         if move is None or file.first < move.start or file.last >= move.end:
             raise FirnError(f"File {file.path} lies outside the range that is committed ({move}).")
-
-
-def _log_bad(errors: ErrorsConfig, stops: Sequence[Stopped]) -> None:
-    """What Connect's errors.log.enable and errors.log.include.messages ask for."""
-    for stop in stops if errors.log_enable else ():
-        record = f" ({stop.where} offset {stop.offset}: {stop.detail})" if errors.log_messages else ""
-        log.error("a record cannot be converted: %s%s", stop.reason, record)
-
-
-def _bad_record(sink: str, stops: Sequence[Stopped]) -> BadRecordError:
-    lines = [f"  {stop.where} offset {stop.offset}: {stop.reason}: {stop.detail}" for stop in stops]
-    return BadRecordError(
-        "The sink stopped in front of records that cannot be converted (errors.tolerance=none):\n" + "\n".join(lines),
-        where=f"sink {sink}; everything before them is committed",
-        next_step="Correct the producer or the registry and start the sink again: it goes on at these records.",
-    )

@@ -1,11 +1,11 @@
-"""Records of one partition to rows: keys, values and metadata together, and what becomes of tombstones.
+"""Records of one partition to rows: keys, values, metadata, and what becomes of tombstones and bad records.
 
 Not for single formats (`decode`) or for where rows go (`files`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +23,15 @@ TOMBSTONE, TOMBSTONE_SCHEMA_ID = "{}", 0
 
 @dataclass(frozen=True)
 class Converted:
-    """Rows in order of their offsets, up to the first bad record, which `bad` names by its row in the batch."""
+    """Rows in order of their offsets, without the bad records, which `bad` names in order of their row in the batch.
+
+    With errors.tolerance=none there are no rows behind the first bad record, and `bad` has that one only.
+    """
 
     offsets: npt.NDArray[np.int64]
     metadata: pa.StringArray
     content: pa.StringArray
-    bad: BadRecord | None
+    bad: tuple[BadRecord, ...]
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,13 @@ def convert(
 ) -> Converted:
     """The rows of `batch` (the columns of `source.COLUMNS`, one partition, offsets rising)."""
     values, keys = value.decode(batch.column("value")), key.decode(batch.column("key"))
-    bad = _first_bad(values, keys)
-    rows = _tombstones(_before(values, bad.row if bad else batch.num_rows), ignore=config.null_values == "ignore")
+    bad = _bad_rows(values, keys)
+    if bad and config.errors.tolerance == "none":
+        bad = bad[:1]
+        rows = _before(values, bad[0].row)
+    else:
+        rows = _without(_Rows(values.content, values.schema_ids, values.origin), bad)
+    rows = _tombstones(rows, ignore=config.null_values == "ignore")
     picked = batch.slice(0, len(rows.content)) if rows.of is None else batch.take(pa.array(rows.of))
     offsets = picked.column("offset")
     metadata = record_metadata(
@@ -71,9 +79,19 @@ def convert(
     return Converted(offsets.to_numpy(), metadata, rows.content, bad)
 
 
-def _first_bad(values: Decoded, keys: Decoded) -> BadRecord | None:
-    of_key = [BadRecord(bad.row, bad.reason, f"in the key: {bad.detail}") for bad in keys.bad[:1]]
-    return min([*values.bad[:1], *of_key], key=lambda bad: bad.row, default=None)
+def _bad_rows(values: Decoded, keys: Decoded) -> tuple[BadRecord, ...]:
+    """One fault a record: its value's, where both are bad."""
+    of_keys = (replace(bad, detail=f"in the key: {bad.detail}", in_key=True) for bad in keys.bad)
+    faults = {bad.row: bad for bad in (*of_keys, *values.bad)}
+    return tuple(faults[row] for row in sorted(faults))
+
+
+def _without(rows: _Rows, bad: tuple[BadRecord, ...]) -> _Rows:
+    """All rows but those of bad records."""
+    if not bad:
+        return rows
+    of = np.arange(len(rows.content)) if rows.of is None else rows.of
+    return rows.only(np.flatnonzero(~np.isin(of, [each.row for each in bad])))
 
 
 def _before(values: Decoded, row: int) -> _Rows:

@@ -28,8 +28,14 @@ ON_ERROR = ABORT_STATEMENT
 """
 
 
+class RefusedError(TerminalError):
+    """COPY would not load what was staged; `files` are the paths in the stage that it named, if any."""
+
+    files: tuple[str, ...] = ()
+
+
 def copy_files(connection: SnowflakeConnection, namespace: Namespace, stage: Stage, files: Sequence[Staged]) -> None:
-    """Load every file, table by table. Raises TerminalError unless each row that was staged was loaded."""
+    """Load every file, table by table. Raises RefusedError unless each row that was staged was loaded."""
     for table, chunk in _chunks(files):
         folder = f"{stage.sink}/{table}/"
         names = {file.path.removeprefix(folder): file.rows for file in chunk}
@@ -39,7 +45,32 @@ def copy_files(connection: SnowflakeConnection, namespace: Namespace, stage: Sta
             folder=folder,
             files=", ".join(f"'{name}'" for name in names),
         )
-        _check(query(connection, statement), names, table)
+        _load(connection, statement, names, table, folder)
+
+
+def _load(connection: SnowflakeConnection, statement: str, names: dict[str, int], table: str, folder: str) -> None:
+    try:
+        answers = query(connection, statement)
+    except TerminalError as error:
+        if type(error) is not TerminalError:  # a privilege, a missing object: nothing that the files are guilty of
+            raise
+        # Snowflake names the file that it cannot read; where it names none, the fault is not a file's.
+        raise _refused(error.what, table, [folder + name for name in names if name in error.what]) from error
+    wrong = _wrong(answers, names)
+    if wrong:
+        raise _refused("; ".join(wrong.values()), table, [folder + name for name in wrong])
+
+
+def _refused(what: str, table: str, files: list[str]) -> RefusedError:
+    shown = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+    error = RefusedError(
+        f"COPY refused what was staged: {what}",
+        where=f"table {table}" + (f", staged file {shown}" if files else ""),
+        next_step="Nothing was committed. Files named here stay in the stage: look at them, and at who else writes "
+        "there or changes the table; then start the sink again.",
+    )
+    error.files = tuple(files)
+    return error
 
 
 def _chunks(files: Sequence[Staged]) -> Iterator[tuple[str, list[Staged]]]:
@@ -50,22 +81,17 @@ def _chunks(files: Sequence[Staged]) -> Iterator[tuple[str, list[Staged]]]:
             yield table, of_table[start : start + FILES_PER_COPY]
 
 
-def _check(answers: Sequence[dict[str, object]], staged: dict[str, int], table: str) -> None:
-    """One answer row a file: `file` is the path inside the stage, `rows_loaded` what is in the table now."""
+def _wrong(answers: Sequence[dict[str, object]], staged: dict[str, int]) -> dict[str, str]:
+    """What is wrong with which file. One answer row a file: `file` is its path in the stage, `rows_loaded` a count."""
     loaded = {str(a["file"]): int(str(a["rows_loaded"])) for a in answers if "rows_loaded" in a}
-    wrong = [
-        f"{name}: {rows} rows staged, {_rows_of(name, loaded)} loaded"
+    wrong = {
+        name: f"{name}: {rows} rows staged, {_rows_of(name, loaded)} loaded"
         for name, rows in staged.items()
         if _rows_of(name, loaded) != rows
-    ]
-    if len(loaded) != len(staged):
-        wrong.append(f"{len(staged)} files staged, {len(loaded)} loaded")
-    if wrong:
-        raise TerminalError(
-            f"COPY did not load what was staged: {'; '.join(wrong)}.",
-            where=f"table {table}",
-            next_step="Nothing was committed; the files stay until the next start: see LIST, and who writes there.",
-        )
+    }
+    if not wrong and len(loaded) != len(staged):
+        wrong = dict.fromkeys(staged, f"{len(staged)} files staged, {len(loaded)} loaded")
+    return wrong
 
 
 def _rows_of(name: str, loaded: dict[str, int]) -> int | None:

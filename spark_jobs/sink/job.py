@@ -23,7 +23,7 @@ from firn.connector.references import Resolver
 from firn.errors import FirnError, TransientError, unexpected
 from firn.logs import configure_logging
 from firn.settings import load_settings
-from spark_jobs.sink.context import check_runnable, resolve
+from spark_jobs.sink.context import SinkContext, check_runnable, resolve
 from spark_jobs.sink.run import SinkRun
 from spark_jobs.sink.session import spark_session
 from spark_jobs.sink.streaming import STOP_SECONDS
@@ -55,12 +55,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(config_file: Path, *, once: bool, stop: threading.Event) -> dict[str, object]:
     settings = load_settings()
-    config = load_sink_config(config_file, Resolver(settings))
-    check_runnable(config)
-    context = resolve(config, settings)
+
+    def read() -> SinkContext:
+        config = load_sink_config(config_file, Resolver(settings))
+        check_runnable(config)
+        return resolve(config, settings)
+
+    context = read()
     spark = spark_session(settings, context.config.name, context.kafka)
     try:
-        return SinkRun(context, spark, once=once, stop=stop).run().as_dict()
+        return SinkRun(context, spark, once=once, stop=stop, reload=read).run().as_dict()
     finally:
         spark.stop()
 

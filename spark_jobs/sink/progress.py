@@ -26,12 +26,17 @@ class PartitionProgress:
 
 @dataclass
 class RunReport:
-    """What one run did: totals of its commits and, at its end, the progress of each partition."""
+    """What one run did: totals of its commits and, at its end, the progress of each partition.
+
+    bad_records: left out of the tables by errors.tolerance=all; dead_letters: how many of them were published.
+    """
 
     sink: str
     epoch: int = 0
     batches: int = 0
     records: int = 0
+    bad_records: int = 0
+    dead_letters: int = 0
     staged_bytes: int = 0
     files: int = 0
     seconds: float = 0.0
@@ -42,6 +47,8 @@ class RunReport:
         """Count one commit."""
         self.batches += 1
         self.records += batch.rows
+        self.bad_records += sum(each.records for each in batch.tolerated)
+        self.dead_letters += sum(each.letters for each in batch.tolerated)
         self.staged_bytes += batch.size
         self.files += batch.files
 

@@ -87,14 +87,15 @@ class Tolerated:
 
 @dataclass(frozen=True)
 class Failed:
-    """An error that ended the task; pickled by Firn itself, so it is safe to load."""
+    """An error that ended the task; pickled by Firn itself, so it is safe to load. `failing_seconds`: since when."""
 
     error: str
+    failing_seconds: float = 0.0
 
     @classmethod
-    def of(cls, error: FirnError) -> Failed:
+    def of(cls, error: FirnError, failing_seconds: float = 0.0) -> Failed:
         """Wrap an error for the way to the driver."""
-        return cls(b64encode(pickle.dumps(error)).decode())
+        return cls(b64encode(pickle.dumps(error)).decode(), failing_seconds)
 
     def unwrap(self) -> FirnError:
         """The error as it was raised in the task."""

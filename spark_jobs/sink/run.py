@@ -1,7 +1,7 @@
 """A run of a sink: claim, stream, and claim again after anything transient, until it is done or a person must act.
 
 A run never resumes the checkpoint of another: each epoch plans from the ledger, so restart and first start are one
-path. Transient failures are tried again as long as something is committed within the deadline.
+path. Transient failures are tried again until nothing was committed for as long as the sink has patience.
 """
 
 from __future__ import annotations
@@ -10,19 +10,23 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from snowflake.connector import SnowflakeConnection
 
 from firn import kafka
-from firn.errors import FirnError, TransientError
-from firn.retry import with_retries_until
+from firn.errors import AuthenticationError, FencedError, TerminalError
+from firn.retry import Deadline, with_retries_until
 from firn.snowflake import connect
-from spark_jobs.sink.batch import BatchRunner, Committed, StopRequestedError
+from spark_jobs.sink.batch import BatchRunner, Claimed, Committed, PlanAgainError, StopRequestedError
 from spark_jobs.sink.checkpoint import new_checkpoint, planned_ends
 from spark_jobs.sink.context import SinkContext
+from spark_jobs.sink.copy_into import RefusedError
+from spark_jobs.sink.dead_letters import Letters, dead_letter_queue, ensure_topic, published_letters
+from spark_jobs.sink.group_offsets import GroupOffsets, group_of
 from spark_jobs.sink.identifiers import table_for
 from spark_jobs.sink.ledger import ClaimAgainError, KafkaPartition, Ledger, TopicPartition
 from spark_jobs.sink.ledger_table import LedgerTable
@@ -31,82 +35,140 @@ from spark_jobs.sink.progress import RunReport
 from spark_jobs.sink.source import NoTopicError, changed_partitions, open_stream, partitions_of
 from spark_jobs.sink.stage import Stage
 from spark_jobs.sink.streaming import RunningQuery
+from spark_jobs.sink.watch import Heartbeat, Watch
 
 log = logging.getLogger(__name__)
 
 
-class _ProgressedError(Exception):
-    """A transient fault after commits, or a plan that is to be made anew: patience starts anew."""
-
-
-class _PlanAgainError(ClaimAgainError):
-    """Nothing failed: there are new partitions, or batches need another limit. Claim and plan again."""
-
-
 class SinkRun:
-    """One process's run of one sink. `stop` asks it to end after the batch that is running."""
+    """One process's run of one sink. `stop` asks it to end after the batch that is running.
 
-    def __init__(self, context: SinkContext, spark: SparkSession, *, once: bool, stop: threading.Event) -> None:
-        self._context, self._spark, self._once, self._stop = context, spark, once, stop
+    `reload` reads the configuration and its secrets anew: once a login is refused, for a key that was rotated.
+    """
+
+    def __init__(
+        self,
+        context: SinkContext,
+        spark: SparkSession,
+        *,
+        once: bool,
+        stop: threading.Event,
+        reload: Callable[[], SinkContext] | None = None,
+    ) -> None:
+        self._context, self._spark, self._once, self._stop, self._reload = context, spark, once, stop, reload
         self._table = LedgerTable(context.namespace, context.config.name, uuid.uuid4().hex)
         self._admin = kafka.admin_client(context.kafka)
         self._limit = BatchLimit(context.config, waits=not once)
+        self._deadline = Deadline(context.settings.sink_patience_seconds)
+        self._group = GroupOffsets(context.kafka, group_of(context.config))
+        self._heartbeat = Heartbeat(lambda: None, 0)
         self._seen: dict[TopicPartition, KafkaPartition] = {}
-        self._next_look = 0.0
+        self._refused = False
         self.report = RunReport(context.config.name)
 
     def run(self) -> RunReport:
         """Run to the end: all that is available (`once`), or until `stop` is set. Raises what a person must see."""
         begun = time.monotonic()
-        while not self._stop.is_set():
-            try:
-                with_retries_until(self._stop, self._context.settings.retry_deadline_seconds, self._attempt)
-                break
-            except _ProgressedError:
-                continue
-            except StopRequestedError:
-                break
+        try:
+            while not self._stop.is_set() and not self._done():
+                pass
+        finally:
+            self._group.close()
         self.report.seconds = time.monotonic() - begun
         return self.report
 
-    def _attempt(self) -> None:
-        before = self.report.batches
+    def _done(self) -> bool:
+        """Run epochs until one ends by itself, or only a new claim is wanted (False)."""
         try:
-            self._epoch()
+            with_retries_until(self._stop, self._deadline, self._epoch)
         except StopRequestedError:
-            raise
-        except _PlanAgainError as error:
-            log.info(error.what)
-            raise _ProgressedError from error
-        except TransientError as error:
-            if self.report.batches == before:
+            return True
+        except PlanAgainError as again:
+            log.info(again.what)
+            return False
+        except AuthenticationError as error:
+            self._renew(error)
+            return False
+        except RefusedError as error:
+            if self._refused:
                 raise
-            log.warning("%s The sink claims again and goes on.", error.what)
-            raise _ProgressedError from error
+            # A file may have been damaged on its way: the batch is read again, once, under new names.
+            self._refused = True
+            log.warning("%s The sink claims again and stages these records anew.", error.what)
+            return False
+        return True
+
+    def _renew(self, error: AuthenticationError) -> None:
+        """Go on with other credentials, if there are any by now; else raise `error`."""
+        renewed = self._reload() if self._reload else self._context
+        logins = (renewed.login, renewed.value_registry, renewed.key_registry)
+        if logins == (self._context.login, self._context.value_registry, self._context.key_registry):
+            raise error
+        log.warning("A login was refused, and there are other credentials by now: the sink goes on with those.")
+        login, value, key = logins
+        self._context = replace(self._context, login=login, value_registry=value, key_registry=key)
 
     def _epoch(self) -> None:
         """Claim and stream until the query ends."""
         context = self._context
         with connect(context.login, query_tag=f"firn sink {context.config.name}") as connection:
             self._table.ensure(connection)
-            ledger = self._table.claim(connection, self._observe, context.config.first_offset)
-            self.report.epoch = ledger.epoch
-            log.info("claimed sink %s, epoch %d", context.config.name, ledger.epoch)
-            stage = Stage(context.namespace, context.config.name, ledger.epoch)
-            stage.ensure(connection)
-            stage.remove_older(connection)
+            ledger = self._claim(connection)
             try:
                 self._stream(connection, ledger)
-            except StopRequestedError:
-                self._measure(connection)
+            except FencedError:
                 raise
-            self._measure(connection)
+            except StopRequestedError:
+                self._leave(connection, ledger)
+                raise
+            except TerminalError:
+                self._table.release(connection, ledger.epoch)
+                raise
+            self._leave(connection, ledger)
+
+    def _claim(self, connection: SnowflakeConnection) -> Ledger:
+        config = self._context.config
+        ledger = self._table.claim(
+            connection, self._observe, config.first_offset, self._table_of, share_target=config.share_target
+        )
+        self.report.epoch = ledger.epoch
+        self._heartbeat = Heartbeat(lambda: self._table.beat(connection, ledger.epoch), config.heartbeat_seconds)
+        log.info("claimed sink %s, epoch %d", config.name, ledger.epoch)
+        return ledger
+
+    def _leave(self, connection: SnowflakeConnection, ledger: Ledger) -> None:
+        """The orderly end: what is committed is measured, and nobody runs the sink any more."""
+        self._measure(connection)
+        self._table.release(connection, ledger.epoch)
+
+    def _table_of(self, topic: str) -> str:
+        return table_for(topic, self._context.config.table_map)
 
     def _stream(self, connection: SnowflakeConnection, ledger: Ledger) -> None:
         if not ledger.committed:
             self._wait_for_topics()
-        else:
-            RunningQuery(*self._start(connection, ledger), self._stop).wait(self._reason_to_end)
+            return
+        claimed = self._look_around(connection, ledger)
+        query, runner = self._start(connection, claimed)
+        config = self._context.config
+        changed = None if self._once else self._partitions_changed
+        watch = Watch(runner, self._heartbeat, self._limit, self._deadline, changed, config.topic_refresh_seconds)
+        RunningQuery(query, runner, self._stop).wait(watch)
+
+    def _look_around(self, connection: SnowflakeConnection, ledger: Ledger) -> Claimed:
+        """Make what the batches need, and find out what earlier runs left."""
+        context = self._context
+        stage = Stage(context.namespace, context.config.name, ledger.epoch)
+        stage.ensure(connection)
+        owner = self._table.owner(connection)
+        stage.remove_older(connection, owner.kept if owner else ())
+        self._group.publish(ledger.committed)
+        topic_ids = {where.topic: seen.topic_id for where, seen in self._seen.items()}
+        letters: dict[TopicPartition, Letters] = {}
+        if queue := dead_letter_queue(context):
+            ensure_topic(self._admin, queue, context.config.errors.dead_letter_replication, topic_ids)
+            letters = published_letters(queue, {w: (topic_ids[w.topic], at) for w, at in ledger.committed.items()})
+        return Claimed(ledger, topic_ids, letters)
 
     def _wait_for_topics(self) -> None:
         """As Kafka Connect does: an expression that matches nothing yet is no fault.
@@ -115,24 +177,26 @@ class SinkRun:
         """
         log.warning("No topic matches %r. The sink waits for one.", self._context.config.topics_regex)
         while not self._stop.wait(self._context.config.topic_refresh_seconds):
+            if self._heartbeat.due():
+                self._heartbeat.send()
             if changed_partitions(self._admin, self._context.config, {}):
-                raise _PlanAgainError("A topic matches: the sink claims it.")
+                raise PlanAgainError("A topic matches: the sink claims it.")
         raise StopRequestedError("The sink was asked to stop.")
 
-    def _start(self, connection: SnowflakeConnection, ledger: Ledger) -> tuple[StreamingQuery, BatchRunner]:
-        context, spark = self._context, self._spark
+    def _start(self, connection: SnowflakeConnection, claimed: Claimed) -> tuple[StreamingQuery, BatchRunner]:
+        context, spark, ledger = self._context, self._spark, claimed.ledger
         checkpoint = new_checkpoint(spark, context.checkpoints, ledger.epoch)
         runner = BatchRunner(
             context,
             connection,
-            ledger,
+            claimed,
             self._table,
+            self._deadline,
             planned_ends=lambda batch: planned_ends(spark, checkpoint, batch),
             confirm=self._confirm,
             on_commit=self._committed,
         )
         self._plan_limit(ledger)
-        self._next_look = time.monotonic() + context.config.topic_refresh_seconds
         frame = open_stream(spark, context.kafka, ledger, self._limit, None if self._once else context.config.buffer)
         writer = frame.writeStream.foreachBatch(runner).option("checkpointLocation", checkpoint)
         interval = f"{int(context.config.trigger_seconds * 1000)} milliseconds"
@@ -168,29 +232,17 @@ class SinkRun:
             self._limit.observe(*sample(self._context.kafka, behind))
         self._limit.settle()
 
-    def _reason_to_end(self) -> TransientError | None:
-        """Why the running query should end now, if it should. Asked every second."""
-        if self._stop.is_set():
-            return StopRequestedError("The sink was asked to stop.")
-        if self._limit.outgrown():
-            return _PlanAgainError("Records changed their size: batches get another limit.")
-        if not self._once and time.monotonic() > self._next_look:
-            self._next_look = time.monotonic() + self._context.config.topic_refresh_seconds
-            if self._partitions_changed():
-                return _PlanAgainError("There are new partitions: the sink claims them.")
-        return None
-
     def _partitions_changed(self) -> bool:
         """Whether topics match now that did not, or topics got partitions, or are not the ones that were claimed."""
-        try:
-            return changed_partitions(self._admin, self._context.config, self._seen)
-        except FirnError as error:
-            log.warning("New partitions could not be looked for: %s", error.what)
-            return False
+        return changed_partitions(self._admin, self._context.config, self._seen)
 
     def _committed(self, batch: Committed) -> None:
         if not batch.moves:
             return  # nothing was committed, so it is no progress either
+        self._deadline.succeeded()
+        self._heartbeat.committed()
+        self._refused = False
+        self._group.publish({move.where: move.end for move in batch.moves})
         self._limit.observe(batch.rows, batch.text_size)
         self.report.add(batch)
         text = "committed batch %s: %d records in %d files, %d partitions moved (ship %.1f s, commit %.1f s)"
@@ -200,5 +252,5 @@ class SinkRun:
     def _measure(self, connection: SnowflakeConnection) -> None:
         partitions = self._observe()
         positions = self._table.positions(connection)
-        self.report.tables = {w.topic: table_for(w.topic, self._context.config.table_map) for w in partitions}
+        self.report.tables = {where.topic: self._table_of(where.topic) for where in partitions}
         self.report.measure({where: p.next_offset for where, p in positions.items()}, partitions)

@@ -7,9 +7,11 @@ and reads its input to the end either way, because a worker that leaves input be
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -18,27 +20,37 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firn.errors import FirnError, unexpected
+from firn.errors import FirnError, TransientError, unexpected
 from spark_jobs.sink.context import SinkContext
-from spark_jobs.sink.convert import convert
+from spark_jobs.sink.convert import Converted, convert
+from spark_jobs.sink.dead_letters import Letters
 from spark_jobs.sink.decode.records import TOO_LARGE, BadRecord, Decoder, OutputTooLargeError
 from spark_jobs.sink.files import PartitionFiles
 from spark_jobs.sink.ledger import TopicPartition
-from spark_jobs.sink.reports import Failed, Report, Stopped, dump
+from spark_jobs.sink.reports import Cut, Failed, Report, Stopped, dump
 from spark_jobs.sink.stage import Stage
-from spark_jobs.sink.worker import decoders_of
+from spark_jobs.sink.tolerance import Tolerance
+from spark_jobs.sink.worker import begin_task, decoders_of, patience
 
 REPORT_SCHEMA = pa.schema([("report", pa.string())])
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ShipPlan:
-    """What every task of a run is told. `committed` is the ledger's NEXT_OFFSET for each partition."""
+    """What every task of a batch is told.
+
+    committed: the ledger's NEXT_OFFSET for each partition. letters: which dead letters are out already; topic_ids:
+    Kafka's id of each topic. patience: seconds that a task may go on failing.
+    """
 
     context: SinkContext
     stage: Stage
     committed: Mapping[TopicPartition, int]
+    letters: Mapping[TopicPartition, Letters]
+    topic_ids: Mapping[str, str]
+    patience: float
 
 
 def ship(plan: ShipPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -50,14 +62,29 @@ def ship(plan: ShipPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Recor
 
 
 def _ship(plan: ShipPlan, batches: Iterator[pa.RecordBatch]) -> list[Report]:
+    begin_task(plan.patience)
     try:
         with tempfile.TemporaryDirectory(prefix="firn-") as folder:
             return _Task(plan, Path(folder)).run(batches)
     except FirnError as error:
-        return [Failed.of(error)]
+        return [Failed.of(error, patience.failing_for())]
+    except OSError as error:
+        return [Failed.of(_of_the_disk(error))]
     except Exception as error:
         log.exception("a task of the sink failed")
         return [Failed.of(unexpected(error))]
+
+
+def _of_the_disk(error: OSError) -> FirnError:
+    """A full disk may be emptied by somebody; whatever else it is, nobody foresaw it."""
+    if error.errno not in _NO_SPACE:
+        log.error("a task of the sink failed", exc_info=error)
+        return unexpected(error)
+    return TransientError(
+        f"A file on its way to the stage could not be written: {os.strerror(error.errno or 0)}.",
+        where=f"folder {tempfile.gettempdir()} of a Spark worker",
+        next_step="Free space there, or set TMPDIR to a larger volume. Nothing is lost: the batch is read again.",
+    )
 
 
 class _Task:
@@ -89,20 +116,21 @@ class _Task:
 
 
 class _Partition:
-    """One partition within a task: what of it is still to do, its open file, and where it stopped."""
+    """One partition within a task: what of it is still to do, its open file, its bad records, and where it ended."""
 
     def __init__(self, plan: ShipPlan, where: TopicPartition, decoders: tuple[Decoder, Decoder], folder: Path) -> None:
         self.where = where
         self._config, self._decoders = plan.context.config, decoders
         self._committed = plan.committed.get(where, 0)
         self._files = PartitionFiles(plan.context, plan.stage, where, folder)
-        self._stopped: Stopped | None = None
+        self._tolerance = Tolerance(plan.context, where, plan.topic_ids, plan.letters.get(where), folder)
+        self._ended: Stopped | Cut | None = None
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Convert and write the rows that are not committed yet, up to the first bad one."""
-        if self._stopped:
+        """Convert and write the rows that are neither committed nor dead letters yet, up to where the range ends."""
+        if self._ended:
             return
-        batch = _above(batch, self._committed)
+        batch = self._tolerance.unpublished(_above(batch, self._committed))
         if batch.num_rows == 0:
             return
         try:
@@ -110,27 +138,47 @@ class _Partition:
         except OutputTooLargeError:
             self._take_in_halves(batch)
             return
-        self._files.write(converted.offsets, converted.metadata, converted.content)
-        if converted.bad:
+        if not converted.bad or self._config.errors.tolerance == "none":
+            self._write(converted)
             self._stop(batch, converted.bad)
+        elif self._leave_out(batch, converted.bad):
+            self._write(converted)
+
+    def _write(self, converted: Converted) -> None:
+        self._files.write(converted.offsets, converted.metadata, converted.content)
+
+    def _stop(self, batch: pa.RecordBatch, bad: Sequence[BadRecord]) -> None:
+        if bad:
+            offset = batch.column("offset")[bad[0].row].as_py()
+            self._ended = Stopped(*self.where, offset, bad[0].reason, bad[0].detail)
+
+    def _leave_out(self, batch: pa.RecordBatch, bad: Sequence[BadRecord]) -> bool:
+        """Tolerate these records of `batch`; False where the range must end among them, and what is before is taken."""
+        cut = self._tolerance.cut(batch, bad)
+        if cut is None:
+            self._tolerance.add(batch, bad)
+            return True
+        self.take(batch.slice(0, cut.row))
+        self._ended = Cut(*self.where, batch.column("offset")[cut.row].as_py(), cut.why)
+        return False
 
     def _take_in_halves(self, batch: pa.RecordBatch) -> None:
         """Small records may unpack to more text than one Arrow array holds."""
         half = batch.num_rows // 2
+        bad = (BadRecord(0, TOO_LARGE, "its JSON passes what one Arrow array holds"),)
         if half:
             self.take(batch.slice(0, half))
             self.take(batch.slice(half))
+        elif self._config.errors.tolerance == "none":
+            self._stop(batch, bad)
         else:
-            self._stop(batch, BadRecord(0, TOO_LARGE, "its JSON passes what one Arrow array holds"))
-
-    def _stop(self, batch: pa.RecordBatch, bad: BadRecord) -> None:
-        offset = batch.column("offset")[bad.row].as_py()
-        self._stopped = Stopped(*self.where, offset, bad.reason, bad.detail)
+            self._leave_out(batch, bad)
 
     def finish(self) -> list[Report]:
-        """Stage what is still open; returns the partition's reports."""
+        """Stage what is still open, then publish the dead letters; returns the partition's reports."""
         self._files.close()
-        return [*self._files.staged, *([self._stopped] if self._stopped else [])]
+        tolerated = self._tolerance.publish()
+        return [*self._files.staged, *(report for report in (tolerated, self._ended) if report)]
 
 
 def by_partition(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +31,7 @@ _CREATE = "CREATE STAGE IF NOT EXISTS {stage} COMMENT = 'Files on their way into
 _PUT = "PUT 'file://{local}' '@{stage}/{folder}' AUTO_COMPRESS = FALSE SOURCE_COMPRESSION = NONE OVERWRITE = FALSE"
 _LIST = "LIST '@{stage}/{folder}'"
 _REMOVE = "REMOVE '@{stage}/{folder}' PATTERN = '{pattern}'"
+_REMOVE_ONE = "REMOVE '@{stage}/{path}'"
 _EPOCH = re.compile(r"-(\d+)-\d+-[0-9a-f]{16}\.parquet$")
 
 
@@ -82,13 +84,18 @@ class Stage:
         """Remove the files of this epoch: called after a commit, when none of them is on its way."""
         self._remove(connection, self.epoch)
 
-    def remove_older(self, connection: SnowflakeConnection) -> None:
-        """Remove what earlier epochs of this sink left behind; they can no longer commit."""
+    def remove_older(self, connection: SnowflakeConnection, kept: Collection[str]) -> None:
+        """Remove what earlier epochs of this sink left behind, which can no longer commit; not the paths in `kept`."""
         listed = query(connection, _LIST.format(stage=self.name, folder=f"{self.sink}/"))
-        epochs = {int(found[1]) for row in listed if (found := _EPOCH.search(str(row["name"])))}
-        for epoch in sorted(epochs):
-            if epoch < self.epoch:
-                self._remove(connection, epoch)
+        # LIST puts the stage's own name in front of a path.
+        paths = [str(row["name"]).partition("/")[2] for row in listed]
+        older = {path: int(found[1]) for path in paths if (found := _EPOCH.search(path)) and int(found[1]) < self.epoch}
+        spared = {older[path] for path in older if path in kept}
+        for epoch in sorted({*older.values()} - spared):
+            self._remove(connection, epoch)
+        for path, epoch in sorted(older.items()):
+            if epoch in spared and path not in kept:
+                query(connection, _REMOVE_ONE.format(stage=self.name, path=path))
 
     def _remove(self, connection: SnowflakeConnection, epoch: int) -> None:
         pattern = rf".*-{epoch}-[0-9]+-[0-9a-f]+[.]parquet"

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from firn.errors import TransientError
+from firn.errors import FirnError, TransientError
 from spark_jobs.sink.batch import BatchRunner, StopRequestedError
 from spark_jobs.sink.spark_faults import cause
 
@@ -29,14 +29,17 @@ class RunningQuery:
     def __init__(self, query: StreamingQuery, runner: BatchRunner, stop: threading.Event) -> None:
         self._query, self._runner, self._stop = query, runner, stop
 
-    def wait(self, reason_to_end: Callable[[], TransientError | None]) -> None:
+    def wait(self, reason_to_end: Callable[[], FirnError | None]) -> None:
         """Wait for the query's end. `reason_to_end` is asked every second; what it gives ends the query and is raised.
+
+        So does a stop that was asked for, as StopRequestedError.
 
         Raises the runner's own error rather than Spark's text about it.
         """
         try:
             while not self._query.awaitTermination(1):
-                if (why := reason_to_end()) is not None:
+                why = _asked_to_stop() if self._stop.is_set() else reason_to_end()
+                if why is not None:
                     self._end(why)
         except PySparkException as error:
             if self._runner.failure:
@@ -47,7 +50,7 @@ class RunningQuery:
                 next_step="See Spark's log in FIRN_HOME/logs.",
             ) from error
 
-    def _end(self, why: TransientError) -> None:
+    def _end(self, why: FirnError) -> None:
         """Let the running batch end, refuse the next one, stop the query; raises `why`, or what was worse."""
         self._runner.stopping.set()
         self._await_idle()
@@ -59,7 +62,7 @@ class RunningQuery:
         failure = self._runner.failure
         if failure and not isinstance(failure, TransientError):
             raise failure
-        raise StopRequestedError("The sink was asked to stop.") if self._stop.is_set() else why
+        raise _asked_to_stop() if self._stop.is_set() else why
 
     def _await_idle(self) -> None:
         """Wait for the batch that is running: in its own time, or within the deadline once a stop was asked for.
@@ -73,3 +76,7 @@ class RunningQuery:
                 if time.monotonic() > deadline:
                     return
         self._runner.idle.release()
+
+
+def _asked_to_stop() -> StopRequestedError:
+    return StopRequestedError("The sink was asked to stop.")

@@ -17,14 +17,24 @@ from firn.connector.config import ConverterConfig
 from firn.errors import FirnError, TransientError
 from firn.registry import RegisteredSchema, registered_schema
 from firn.registry_login import RegistryLogin, registry_client
-from firn.retry import with_retries
+from firn.retry import Deadline, with_retries
 from firn.snowflake import SnowflakeLogin, close_quietly, open_connection
+from firn.snowflake_faults import MissingObjectError
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.decode.converters import decoder_for
 from spark_jobs.sink.decode.records import Decoder
+from spark_jobs.sink.ledger import ClaimAgainError
 from spark_jobs.sink.stage import Stage
 
 _sessions: dict[SnowflakeLogin, SnowflakeConnection] = {}
+patience = Deadline(60.0)
+"""What all retries of the task that runs share; `begin_task` says how long it is."""
+
+
+def begin_task(seconds: float) -> None:
+    """A new task: it may go on failing for so long, whatever it is that fails."""
+    patience.seconds = seconds
+    patience.succeeded()
 
 
 def now_ms() -> int:
@@ -34,18 +44,17 @@ def now_ms() -> int:
 
 def decoders_of(context: SinkContext) -> tuple[Decoder, Decoder]:
     """The decoders of this worker for the sink's values and keys."""
-    patience = context.settings.retry_deadline_seconds
-    value = _decoder("value", context.config.value, context.value_registry, patience)
-    return value, _decoder("key", context.config.key, context.key_registry, patience)
+    value = _decoder("value", context.config.value, context.value_registry)
+    return value, _decoder("key", context.config.key, context.key_registry)
 
 
 @lru_cache(maxsize=8)
-def _decoder(side: str, config: ConverterConfig, registry: RegistryLogin | None, patience: float) -> Decoder:
+def _decoder(side: str, config: ConverterConfig, registry: RegistryLogin | None) -> Decoder:
     """One per side, also where both are configured alike: a decoder is not made to be used within itself."""
-    return decoder_for(config, _schemas(registry, patience), as_key=side == "key")
+    return decoder_for(config, _schemas(registry), as_key=side == "key")
 
 
-def _schemas(registry: RegistryLogin | None, patience: float) -> Callable[[int], RegisteredSchema]:
+def _schemas(registry: RegistryLogin | None) -> Callable[[int], RegisteredSchema]:
     if registry is None:
         return _no_registry
     client = registry_client(registry)
@@ -57,7 +66,10 @@ def _no_registry(schema_id: int) -> RegisteredSchema:
 
 
 def upload(context: SinkContext, stage: Stage, file: Path, folder: str) -> None:
-    """PUT one file; a session that died since the last task is replaced. Raises as `Stage.put` does."""
+    """PUT one file; a session that died since the last task is replaced.
+
+    Raises as `Stage.put` does, and ClaimAgainError for a stage that is gone: the claim makes it again.
+    """
 
     def put() -> None:
         connection = _sessions.get(context.login)
@@ -70,4 +82,7 @@ def upload(context: SinkContext, stage: Stage, file: Path, folder: str) -> None:
             close_quietly(connection)
             raise
 
-    with_retries(context.settings.retry_deadline_seconds, put)
+    try:
+        with_retries(patience, put)
+    except MissingObjectError as error:
+        raise ClaimAgainError(f"The stage is gone: {error.what}", where=error.where) from error

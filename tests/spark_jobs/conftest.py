@@ -21,7 +21,7 @@ from tests.support.sinks import connector
 @pytest.fixture(scope="session")
 def settings(stack) -> Settings:
     """The stack's settings, with little patience."""
-    return stack.settings.model_copy(update={"retry_deadline_seconds": 10.0})
+    return stack.settings.model_copy(update={"retry_deadline_seconds": 10.0, "sink_patience_seconds": 10.0})
 
 
 @pytest.fixture(scope="session")

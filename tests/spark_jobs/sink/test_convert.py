@@ -65,7 +65,7 @@ def test_a_tombstone_is_an_empty_object_with_schema_id_0() -> None:
     assert rows.content.to_pylist() == ["1", "{}", "3"]
     assert [row["schema_id"] for row in metadata(rows)] == [5, 0, 5]
     assert [row.get("key") for row in metadata(rows)] == ["a", None, "c"]
-    assert rows.bad is None
+    assert rows.bad == ()
 
 
 def test_ignored_tombstones_leave_their_neighbours_as_they_were() -> None:
@@ -84,10 +84,10 @@ def test_rows_end_at_the_first_bad_record_whether_key_or_value() -> None:
     bad_value, bad_key = BadRecord(2, "malformed_avro", "v"), BadRecord(1, "invalid_json", "k")
     rows = converted(decoded(["1", "2", None], bad_value, ids=5), decoded(['"a"', None, '"c"'], bad_key), 3)
     assert rows.content.to_pylist() == ["1"]
-    assert rows.bad == BadRecord(1, "invalid_json", "in the key: k")
+    assert rows.bad == (BadRecord(1, "invalid_json", "in the key: k", in_key=True),)
     rows = converted(decoded(["1", "2", None], bad_value, ids=5), KEYS, 3)
     assert rows.content.to_pylist() == ["1", "2"]
-    assert rows.bad == bad_value
+    assert rows.bad == (bad_value,)
 
 
 def test_a_record_of_several_rows_repeats_its_metadata() -> None:
@@ -96,7 +96,7 @@ def test_a_record_of_several_rows_repeats_its_metadata() -> None:
     assert rows.content.to_pylist() == ["1", "2"]
     assert rows.offsets.tolist() == [10, 10]
     assert [row["key"] for row in metadata(rows)] == ["a", "a"]
-    assert rows.bad is not None
+    assert rows.bad != ()
 
 
 def test_tombstones_among_several_rows_can_be_ignored() -> None:

@@ -73,7 +73,7 @@ def listed(record: Record, what: str) -> list[tuple[str, str, str]]:
 def row_of(record: Record, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The one row that Firn makes of `record`."""
     rows = record.converted(monkeypatch)
-    assert rows.bad is None
+    assert rows.bad == ()
     assert rows.offsets.tolist() == [record.offset]
     (metadata,), (content,) = rows.metadata.to_pylist(), rows.content.to_pylist()
     return {"RECORD_CONTENT": exact(content), "RECORD_METADATA": metadata and exact(metadata)}

@@ -179,9 +179,8 @@ def test_a_registry_outage_is_transient_and_loses_nothing(settings: Settings, ne
     topic.send(items(topic, 2))
     run = new_run(topic)
     down = dataclasses.replace(run._context.value_registry, urls=("http://127.0.0.1:9/apis/ccompat/v7",))
-    run._context = dataclasses.replace(
-        run._context, value_registry=down, settings=settings.model_copy(update={"retry_deadline_seconds": 2.0})
-    )
+    run._context = dataclasses.replace(run._context, value_registry=down)
+    run._deadline.seconds = 2.0
     with pytest.raises(TransientError, match="egistry"):
         run.run()
     assert new_run(topic).run().records == 2

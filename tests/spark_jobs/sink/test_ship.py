@@ -45,8 +45,8 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> Any:
     def run(values: list[bytes]) -> tuple[list[Staged | Stopped | Failed], list[str]]:
         rows = batch(len(values))
         rows = rows.set_column(rows.schema.get_field_index("value"), "value", pa.array(values, pa.binary()))
-        context: Any = SimpleNamespace(config=SinkConfig("s"))
-        plan = ship.ShipPlan(context, Stage(Namespace("D", "S"), "s", 1), {TopicPartition("t", 0): 11})
+        context: Any = SimpleNamespace(config=SinkConfig("s"), kafka=None)
+        plan = ship.ShipPlan(context, Stage(Namespace("D", "S"), "s", 1), {TopicPartition("t", 0): 11}, {}, {}, 5.0)
         (answer,) = ship.ship(plan, iter([rows]))
         return [load(text) for text in answer.column(0).to_pylist()], contents
 

@@ -1,0 +1,50 @@
+"""What a person is told of records that cannot be converted: log lines, and the error that stops a sink.
+
+Log options: Kafka Connect's errors.log.enable and errors.log.include.messages
+(https://kafka.apache.org/documentation/#sinkconnectconfigs_errors.log.enable).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from firn.connector.config import ErrorsConfig
+from firn.errors import BadRecordError
+from spark_jobs.sink.ledger import TopicPartition
+from spark_jobs.sink.reports import Stopped, Tolerated
+
+log = logging.getLogger(__name__)
+
+
+def log_stopped(errors: ErrorsConfig, stops: Sequence[Stopped]) -> None:
+    """One line for each record that the sink stopped in front of, if the sink is to log them."""
+    for stop in stops:
+        _log_one(errors, stop.where, stop.offset, stop.reason, stop.detail)
+
+
+def log_tolerated(errors: ErrorsConfig, tolerated: Sequence[Tolerated]) -> None:
+    """How many were left out, always; the first of them one by one, if the sink is to log them."""
+    for each in tolerated:
+        reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(each.reasons.items()))
+        text = "left out %d bad records of %s (%s), %d of them dead letters since now"
+        log.warning(text, each.records, each.where, reasons, each.letters)
+        for offset, reason, detail in each.samples:
+            _log_one(errors, each.where, offset, reason, detail)
+
+
+def _log_one(errors: ErrorsConfig, where: TopicPartition, offset: int, reason: str, detail: str) -> None:
+    if errors.log_enable:
+        record = f" ({where} offset {offset}: {detail})" if errors.log_messages else ""
+        log.error("a record cannot be converted: %s%s", reason, record)
+
+
+def stopped_error(sink: str, stops: Sequence[Stopped]) -> BadRecordError:
+    """Why the sink ends, with each partition's first bad record."""
+    lines = [f"  {stop.where} offset {stop.offset}: {stop.reason}: {stop.detail}" for stop in stops]
+    return BadRecordError(
+        "The sink stopped in front of records that cannot be converted (errors.tolerance=none):\n" + "\n".join(lines),
+        where=f"sink {sink}; everything before them is committed",
+        next_step="Correct the producer or the registry and start the sink again: it goes on at these records. To "
+        "leave them out: `firn sink offsets <config> --reset +1 --topic ... --partition ...`, or errors.tolerance=all.",
+    )
