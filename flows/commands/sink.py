@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from flows.commands.offsets import offsets
+from flows.commands import dead_letters
 from flows.commands.validate import validate
 from flows.console import JsonOption, print_rows, say
 
@@ -19,6 +21,8 @@ def add(app: typer.Typer) -> None:
     family = typer.Typer(name="sink", help="Kafka topics into Snowflake tables, exactly once.", no_args_is_help=True)
     family.command("validate")(validate)
     family.command("run")(_run)
+    family.command("offsets")(offsets)
+    family.add_typer(dead_letters.app)
     app.add_typer(family)
 
 
