@@ -1,0 +1,88 @@
+"""One deadline for all that is tried again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from firn.errors import TerminalError, TransientError
+from firn.retry import Deadline, with_retries, with_retries_until
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def failing(times: int, error: Exception) -> tuple[list[int], Callable[[], str]]:
+    calls: list[int] = []
+
+    def call() -> str:
+        calls.append(len(calls))
+        if len(calls) <= times:
+            raise error
+        return "done"
+
+    return calls, call
+
+
+def test_a_deadline_counts_from_the_first_failure_and_anew_after_success() -> None:
+    clock = Clock()
+    deadline = Deadline(60, clock)
+    clock.now += 1000
+    assert deadline.left() == 60  # nothing has failed, however long it went well
+    deadline.failed()
+    clock.now += 20
+    deadline.failed()
+    assert deadline.left() == 40
+    deadline.succeeded()
+    assert deadline.left() == 60
+
+
+def test_what_failed_elsewhere_counts_from_when_it_began_there() -> None:
+    clock = Clock()
+    deadline = Deadline(60, clock)
+    deadline.failed(ago=45)
+    assert deadline.left() == 15
+    deadline.failed(ago=5)
+    assert deadline.left() == 15
+
+
+def test_transient_errors_are_tried_again_and_terminal_ones_are_not() -> None:
+    calls, call = failing(2, TransientError("not yet"))
+    assert with_retries(10, call) == "done"
+    assert len(calls) == 3
+    calls, call = failing(1, TerminalError("never"))
+    with pytest.raises(TerminalError):
+        with_retries(10, call)
+    assert len(calls) == 1
+
+
+def test_retries_within_retries_share_what_is_left() -> None:
+    deadline = Deadline(0.3)
+    calls, call = failing(1000, TransientError("down"))
+    with pytest.raises(TransientError):
+        with_retries_until(threading.Event(), deadline, lambda: with_retries(deadline, call))
+    assert deadline.left() == 0
+    assert len(calls) < 6  # a deadline for each would have been begun again and again
+
+
+def test_a_stop_ends_the_pause_between_two_attempts() -> None:
+    stop = threading.Event()
+    calls, call = failing(1000, TransientError("down"))
+
+    def attempt() -> str:
+        if len(calls) == 1:
+            stop.set()
+        return call()
+
+    with pytest.raises(TransientError):
+        with_retries_until(stop, Deadline(1000), attempt)
+    assert len(calls) == 2
