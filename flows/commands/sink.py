@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.offsets import offsets
 from flows.commands import dead_letters
+from flows.commands.offsets import offsets
 from flows.commands.validate import validate
 from flows.console import JsonOption, print_rows, say
 
