@@ -199,6 +199,6 @@ def by_partition(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def _above(batch: pa.RecordBatch, committed: int) -> pa.RecordBatch:
     """The rows at or above the committed position; offsets rise within a batch."""
     offsets = batch.column("offset").to_numpy()
-    if offsets[0] >= committed:
+    if len(offsets) == 0 or offsets[0] >= committed:
         return batch
     return batch.slice(int(np.searchsorted(offsets, committed)))

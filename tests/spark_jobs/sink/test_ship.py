@@ -1,7 +1,9 @@
-"""One task of the sink: batches whose JSON passes what one array holds are taken in halves, in order."""
+"""One task of the sink: what of a batch becomes files, reports and dead letters, and where its range ends."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,25 +12,51 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firn.connector.config import SinkConfig
-from spark_jobs.sink import files, ship
-from spark_jobs.sink.decode.records import Decoded, OutputTooLargeError
+from firn.connector.config import ErrorsConfig, SinkConfig
+from spark_jobs.sink import files, ship, tolerance
+from spark_jobs.sink.dead_letters import Letters
+from spark_jobs.sink.decode.records import MALFORMED_AVRO, NOT_LOOKED_UP, BadRecord, Decoded, OutputTooLargeError
 from spark_jobs.sink.decode.text import StringDecoder
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.ledger import TopicPartition
-from spark_jobs.sink.reports import Failed, Staged, Stopped, load
+from spark_jobs.sink.reports import Cut, Report, Tolerated, load
 from spark_jobs.sink.stage import Stage
 from tests.spark_jobs.sink.test_convert import batch
 
+NONE = SinkConfig("s")
+ALL = SinkConfig("s", errors=ErrorsConfig("all"))
+LETTERS = SinkConfig("s", errors=ErrorsConfig("all", dead_letter_topic="dlq"))
+
 
 class Narrow:
-    """A decoder that gives the text of its rows, two at a time at most, and never that of `huge`."""
+    """A decoder that gives the text of its rows, two at a time at most, and never that of `huge`.
+
+    `bad` is a bad record, `later` one that nobody has asked the registry about.
+    """
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         texts = values.to_pylist()
         if len(texts) > 2 or b"huge" in texts:
             raise OutputTooLargeError
-        return StringDecoder().decode(values)
+        reasons = {b"bad": MALFORMED_AVRO, b"later": NOT_LOOKED_UP}
+        bad = tuple(BadRecord(row, reasons[text], "d") for row, text in enumerate(texts) if text in reasons)
+        return replace(StringDecoder().decode(values), bad=bad)
+
+
+class Box:
+    """A box for dead letters with room for one."""
+
+    def __init__(self, *_: object) -> None:
+        self.offsets: list[int] = []
+
+    def room(self, offsets: Sequence[int]) -> int:
+        return min(len(offsets), 1 - len(self.offsets))
+
+    def add(self, batch: pa.RecordBatch, bad: Sequence[BadRecord]) -> None:
+        self.offsets += [batch.column("offset")[each.row].as_py() for each in bad]
+
+    def publish(self, _end: int) -> int:
+        return len(self.offsets)
 
 
 @pytest.fixture
@@ -42,11 +70,13 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(files, "upload", read)
     monkeypatch.setattr(ship, "decoders_of", lambda _context: (Narrow(), StringDecoder()))
 
-    def run(values: list[bytes]) -> tuple[list[Staged | Stopped | Failed], list[str]]:
+    def run(values: list[bytes], config: SinkConfig = NONE, out: Any = None) -> tuple[list[Report], list[str]]:
         rows = batch(len(values))
         rows = rows.set_column(rows.schema.get_field_index("value"), "value", pa.array(values, pa.binary()))
-        context: Any = SimpleNamespace(config=SinkConfig("s"), kafka=None)
-        plan = ship.ShipPlan(context, Stage(Namespace("D", "S"), "s", 1), {TopicPartition("t", 0): 11}, {}, {}, 5.0)
+        context: Any = SimpleNamespace(config=config, kafka=None)
+        plan = ship.ShipPlan(
+            context, Stage(Namespace("D", "S"), "s", 1), {TopicPartition("t", 0): 11}, out or {}, {"t": "id"}, 5.0
+        )
         (answer,) = ship.ship(plan, iter([rows]))
         return [load(text) for text in answer.column(0).to_pylist()], contents
 
@@ -65,3 +95,41 @@ def test_a_record_that_is_too_large_alone_stops_its_partition(shipped: Any) -> N
     staged, stopped = reports
     assert (staged.first, staged.last) == (11, 12)
     assert (stopped.offset, stopped.reason) == (13, "too_large")
+
+
+def test_tolerated_records_are_counted_and_left_out(shipped: Any) -> None:
+    reports, contents = shipped([b"0", b"1", b"bad", b"huge", b"4"], ALL)
+    assert contents == ['"1"', '"4"']
+    staged, tolerated = reports
+    assert isinstance(tolerated, Tolerated)
+    assert (staged.first, staged.last, staged.rows) == (11, 14, 2)
+    assert (tolerated.records, tolerated.letters, tolerated.group_offset) == (2, 0, -1)
+    assert tolerated.reasons == {"malformed_avro": 1, "too_large": 1}
+    assert [offset for offset, *_ in tolerated.samples] == [12, 13]
+
+
+def test_a_range_ends_in_front_of_what_nobody_has_asked_about(shipped: Any) -> None:
+    reports, contents = shipped([b"0", b"1", b"bad", b"3", b"later", b"5"], ALL)
+    assert contents == ['"1"', '"3"']
+    assert reports[-1] == Cut("t", 0, 14, "d")
+    assert reports[1].records == 1
+
+
+def test_a_range_ends_in_front_of_dead_letters_that_fit_no_more(shipped: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tolerance, "LetterBox", Box)
+    reports, contents = shipped([b"0", b"1", b"bad", b"3", b"4", b"bad", b"6"], LETTERS)
+    assert contents == ['"1"', '"3"', '"4"']
+    staged, tolerated, cut = reports
+    assert (staged.last, cut.offset) == (14, 15)
+    assert (tolerated.records, tolerated.letters, tolerated.group_offset) == (1, 1, 13)
+
+
+def test_what_is_a_dead_letter_already_is_neither_row_nor_letter_again(
+    shipped: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tolerance, "LetterBox", Box)
+    out = {TopicPartition("t", 0): Letters(20, frozenset({11, 13}))}
+    reports, contents = shipped([b"0", b"bad", b"2", b"now good", b"bad"], LETTERS, out)
+    assert contents == ['"2"']
+    _, tolerated = reports
+    assert (tolerated.letters, tolerated.group_offset) == (1, 20)  # not lowered: more is out behind this range
