@@ -14,6 +14,12 @@ from firn.snowflake import SnowflakeLogin, connect, login_from, query
 from firn.statements import run_statements
 from tests.support.kafka import Topic
 
+JSON = {
+    "value__converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value__converter__schemas__enable": "false",
+}
+"""Parameters of `connector` for values that need no registry."""
+
 
 def connector(topic: Topic, **parameters: str | None) -> dict[str, str]:
     """Flat parameters of a sink for one topic; `firn__batch__records` stands for firn.batch.records, None removes."""

@@ -15,15 +15,11 @@ from firn.settings import Settings
 from spark_jobs.sink.ledger import LostPositionError
 from spark_jobs.sink.run import SinkRun
 from tests.support.kafka import Topic
-from tests.support.sinks import committed, landed, sql, wait_until
+from tests.support.sinks import JSON, committed, landed, sql, wait_until
 
 pytestmark = pytest.mark.stack
 
 NewRun = Callable[..., SinkRun]
-JSON = {
-    "value__converter": "org.apache.kafka.connect.json.JsonConverter",
-    "value__converter__schemas__enable": "false",
-}
 MEGABYTE = 1_000_000
 
 

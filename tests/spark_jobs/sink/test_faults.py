@@ -1,0 +1,128 @@
+"""Crashes between any two steps of the commit protocol, lost workers, a full disk and a moved clock.
+
+Crashes here are of threads, in the shared Spark session: nothing that the crashed run would have said reaches
+Snowflake. Processes that are killed for good: tests/e2e/test_faults.py.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from firn.errors import FirnError, TransientError
+from firn.settings import Settings
+from firn.snowflake import connect, execute
+from tests.support.faults import CrashError, Fault, Interruption, Kind, Step, armed
+from tests.support.faults_checks import NewRun, agrees, exactly_once, impatient
+from tests.support.kafka import Topic
+from tests.support.sinks import JSON, committed, login_of, sql
+
+pytestmark = pytest.mark.stack
+
+DAY = 86_400.0
+CRASHES = [step for step in Step if step != Step.WRITING]
+BEFORE_COMMIT = CRASHES[: CRASHES.index(Step.COMMITTED)]
+
+
+def test_a_crash_between_any_two_steps_loses_and_doubles_nothing(
+    settings: Settings, new_run: NewRun, tmp_path: Path
+) -> None:
+    """One run after the other: each finds what the one before left behind, and crashes at the next step."""
+    topic = Topic(settings, "crash")
+    for number, step in enumerate(CRASHES, start=1):
+        topic.send([b"1"] * 10)
+        topic.send([b"2"] * 5, partition=1)
+        fault = Fault(step, Kind.CRASH, str(tmp_path / step.name))
+        with armed(fault), pytest.raises((FirnError, CrashError)):
+            new_run(topic, **JSON).run()
+        assert fault.fired == 1, step
+        assert agrees(settings, topic), step
+        before = sum(committed(settings, topic).values())
+        assert before == (0 if step in BEFORE_COMMIT else 15 * number), step
+    topic.send([b"3"])
+    new_run(topic, **JSON).run()
+    exactly_once(settings, topic, {0: 10 * len(CRASHES) + 1, 1: 5 * len(CRASHES)})
+
+
+def test_a_killed_python_worker_is_replaced_within_the_run(settings: Settings, new_run: NewRun, tmp_path: Path) -> None:
+    topic = Topic(settings, "worker")
+    topic.send([b"1"] * 10)
+    topic.send([b"2"] * 5, partition=1)
+    fault = Fault(Step.PUT, Kind.KILL_WORKER, str(tmp_path))
+    with armed(fault):
+        new_run(topic, **JSON).run()
+    assert fault.fired == 1
+    exactly_once(settings, topic, {0: 10, 1: 5})
+
+
+@pytest.mark.parametrize("step", [Step.PUT, Step.COPIED], ids=["put", "copy"])
+def test_a_statement_that_gets_no_answer_is_tried_again(
+    settings: Settings, new_run: NewRun, tmp_path: Path, step: Step
+) -> None:
+    topic = Topic(settings, "silent")
+    topic.send([b"1"] * 10)
+    fault = Fault(step, Kind.UNREACHABLE, str(tmp_path))
+    with armed(fault):
+        new_run(topic, **JSON).run()
+    assert fault.fired == 1
+    exactly_once(settings, topic, {0: 10})
+
+
+def test_a_full_disk_that_is_emptied_costs_nothing(settings: Settings, new_run: NewRun, tmp_path: Path) -> None:
+    topic = Topic(settings, "space")
+    topic.send([b"1"] * 10)
+    fault = Fault(Step.WRITING, Kind.NO_SPACE, str(tmp_path), times=2)
+    with armed(fault):
+        new_run(topic, **JSON).run()
+    assert fault.fired == 2
+    exactly_once(settings, topic, {0: 10})
+
+
+def test_a_full_disk_that_stays_full_ends_the_sink_and_says_so(
+    settings: Settings, new_run: NewRun, tmp_path: Path
+) -> None:
+    topic = Topic(settings, "full")
+    topic.send([b"1"] * 10)
+    run = impatient(new_run(topic, **JSON))
+    always = Fault(Step.WRITING, Kind.NO_SPACE, str(tmp_path), times=1_000)
+    with armed(always), pytest.raises(TransientError, match="No space left on device") as raised:
+        run.run()
+    assert raised.value.exit_code == 4
+    assert "TMPDIR" in raised.value.next_step
+    new_run(topic, **JSON).run()
+    exactly_once(settings, topic, {0: 10})
+
+
+def test_a_moved_clock_changes_nothing_but_the_push_time(settings: Settings, new_run: NewRun) -> None:
+    topic = Topic(settings, "clock")
+    for shift in (DAY, 0.0, -DAY):
+        topic.send([b"1"] * 5)
+        with armed(clock=shift):
+            new_run(topic, **JSON).run()
+    exactly_once(settings, topic, {0: 15})
+    rows = sql(settings, f"SELECT RECORD_METADATA AS M FROM {topic.table} ORDER BY RECORD_METADATA:offset::INT")
+    late = [(row["M"]["SnowflakeConnectorPushTime"] - row["M"]["CreateTime"]) / 1000 for row in rows]
+    assert [round(seconds / DAY) for seconds in late] == [1] * 5 + [0] * 5 + [-1] * 5
+
+
+def test_a_lock_that_is_held_for_too_long_is_waited_for_again(
+    settings: Settings, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = Topic(settings, "lock")
+    topic.send([b"1"] * 10)
+    monkeypatch.setattr("firn.snowflake.LOCK_TIMEOUT_SECONDS", 1)
+    with connect(login_of(settings)) as other:
+
+        def hold() -> None:
+            """The batch waits in vain and rolls back; so does the claim after it, until the lock is given back."""
+            execute(other, "BEGIN")
+            execute(other, f"UPDATE FIRN_OFFSETS SET ROW_ERRORS = 0 WHERE SINK = 's_{topic.table}'")
+            threading.Timer(2.5, execute, (other, "ROLLBACK")).start()
+
+        held = Interruption(Step.BEGUN, hold)
+        with armed(held):
+            report = new_run(topic, **JSON).run()
+    assert (held.fired, report.epoch) == (1, 2)
+    exactly_once(settings, topic, {0: 10})

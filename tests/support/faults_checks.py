@@ -1,0 +1,76 @@
+"""What must hold after any fault, and runs that are struck while they go on."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from firn.settings import Settings
+from spark_jobs.sink.progress import RunReport
+from spark_jobs.sink.run import SinkRun
+from tests.support.kafka import Topic
+from tests.support.sinks import committed, landed, sql, wait_until
+
+NewRun = Callable[..., SinkRun]
+AT_ONCE = {"buffer__count__records": "1", "firn__topics__refresh__seconds": "1"}
+"""Parameters of a run that goes on: it waits for nothing, and sees new partitions within a second."""
+
+
+def exactly_once(settings: Settings, topic: Topic, ends: dict[int, int]) -> None:
+    """Every record of a topic without gaps is in the table once, the ledger is at the ends, the stage is empty."""
+    assert landed(settings, topic) == [(p, n) for p, end in sorted(ends.items()) for n in range(end)]
+    assert {p: end for p, end in committed(settings, topic).items() if end} == ends
+    assert staged(settings, topic) == []
+
+
+def agrees(settings: Settings, topic: Topic) -> bool:
+    """Whether the table holds exactly what the ledger says: each record below NEXT_OFFSET once, and none above."""
+    ends = committed(settings, topic)
+    tables = sql(settings, f"SHOW TABLES LIKE '{topic.table}'")
+    rows = landed(settings, topic) if tables else []
+    return rows == [(p, n) for p, end in sorted(ends.items()) for n in range(end)]
+
+
+def staged(settings: Settings, topic: Topic) -> list[str]:
+    """The files of a topic's sink in the stage."""
+    return [str(row["name"]) for row in sql(settings, f"LIST @FIRN_STAGE/s_{topic.table}/")]
+
+
+@contextmanager
+def going_on(new_run: NewRun, topic: Topic, **parameters: Any) -> Iterator[tuple[SinkRun, Future[RunReport]]]:
+    """A run that does not end by itself, in a thread, stopped at the end of the block whatever happens in it."""
+    stop = threading.Event()
+    run = new_run(topic, once=False, stop=stop, **{**AT_ONCE, **parameters})
+    with ThreadPoolExecutor() as pool:
+        try:
+            yield run, pool.submit(run.run)
+        finally:
+            stop.set()
+
+
+def until_records(run: SinkRun, done: Future[RunReport], records: int) -> None:
+    """Wait until a run has committed so many records; what ended it before is raised."""
+
+    def arrived() -> bool:
+        if done.done():
+            done.result()
+        return run.report.records >= records
+
+    wait_until(arrived, what=f"{records} records committed")
+
+
+def own_schema(settings: Settings) -> Settings:
+    """Settings whose tables, stage and ledger nobody else uses: in a schema made just now."""
+    name = f"FAULTS_{uuid.uuid4().hex[:8].upper()}"
+    sql(settings, f"CREATE SCHEMA {name}")
+    return settings.model_copy(update={"snowflake_schema": name})
+
+
+def impatient(run: SinkRun, seconds: float = 2.0) -> SinkRun:
+    """The same run, which gives up after so long without progress."""
+    run._deadline.seconds = seconds
+    return run
