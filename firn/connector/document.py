@@ -79,7 +79,7 @@ registry does not answer.
 - `errors.tolerance=none`: everything before the record is committed, then the sink stops and names topic, partition,
   offset and reason. Started again, it goes on at that record.
 - `errors.tolerance=all` without `errors.deadletterqueue.topic.name`: bad records are left out for good. They are
-  counted in the run's report, and logged with `errors.log.enable`.
+  counted in the log and in the run's report, and shown one by one with `errors.log.enable`.
 - `errors.tolerance=all` with a topic: each becomes exactly one dead letter, whatever is tried again: the key, value and
   headers of the record as they are, with headers about the error where `errors.deadletterqueue.context.headers.enable`
   asks for them. The topic must be none that the sink reads.

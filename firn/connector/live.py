@@ -82,13 +82,43 @@ def check_topics(client: KafkaClient, names: Iterable[str]) -> Iterator[LiveChec
             yield failed(f"topic {name}", error)
 
 
+def check_dead_letters(client: KafkaClient, topic: str, replicas: int) -> Iterator[LiveCheck]:
+    """Whether the dead-letter topic may be written to, or can be made with so many replicas (-1: the brokers' default).
+
+    Raises FirnError where the brokers do not answer or refuse the login.
+    """
+    admin, subject = kafka.admin_client(client), f"dead-letter topic {topic}"
+    if found := kafka.find_topics(admin, [topic]).get(topic):
+        if _may(admin, topic, AclOperation.WRITE):
+            yield LiveCheck(subject, "ok", f"exists, {found.partitions} partitions")
+        else:
+            step = "Allow operation WRITE on the topic (kafka-acls --add --operation Write --topic ...)."
+            yield LiveCheck(subject, "failed", "exists; this login may describe the topic and not write to it", step)
+        return
+    brokers = _brokers(admin)
+    if replicas > brokers:
+        name = "errors.deadletterqueue.topic.replication.factor"
+        step = f"Set {name} to {brokers} or less (-1: the brokers' default), or make the topic."
+        yield LiveCheck(subject, "failed", f"cannot be made with {replicas} replicas by {brokers} brokers", step)
+    else:
+        yield LiveCheck(subject, "ok", "does not exist yet and will be made")
+
+
+def _brokers(admin: kafka.KafkaAdmin) -> int:
+    asked = {"cluster": admin.client.describe_cluster(request_timeout=kafka.REQUEST_SECONDS)}
+    (answer,) = admin.wait(asked, "ask for the brokers").values()
+    if isinstance(answer, KafkaError):
+        raise admin.faults.explain(answer, "ask for the brokers")
+    return len(answer.nodes)
+
+
 def _topic(admin: kafka.KafkaAdmin, name: str) -> LiveCheck:
     info = kafka.describe_topics(admin, [name])[name]
     partitions = [(name, number) for number in range(info.partitions)]
     earliest, latest = kafka.offsets(admin, partitions, "earliest"), kafka.offsets(admin, partitions, "latest")
     held = sum(latest[where] - earliest[where] for where in partitions)
     found = f"{info.partitions} partitions, about {held} records held, {_retention(admin, name)}"
-    if not _may_read(admin, name):
+    if not _may(admin, name, AclOperation.READ):
         return LiveCheck(
             f"topic {name}",
             "failed",
@@ -110,15 +140,15 @@ def _retention(admin: kafka.KafkaAdmin, name: str) -> str:
     return f"cleanup {policy}, " + ("kept for ever" if kept < 0 else f"kept {kept / _DAY_MS:g} days")
 
 
-def _may_read(admin: kafka.KafkaAdmin, name: str) -> bool:
-    """Whether the cluster grants READ; True where it does not say (brokers before 2.3)."""
+def _may(admin: kafka.KafkaAdmin, name: str, operation: AclOperation) -> bool:
+    """Whether the cluster grants this on a topic; True where it does not say (brokers before 2.3)."""
     wanted = TopicCollection([name])
     futures = admin.client.describe_topics(
         wanted, include_authorized_operations=True, request_timeout=kafka.REQUEST_SECONDS
     )
     (answer,) = admin.wait(futures, f"ask for the rights on topic {name}").values()
     operations = None if isinstance(answer, KafkaError) else answer.authorized_operations
-    return not operations or AclOperation.READ in operations or AclOperation.ALL in operations
+    return not operations or operation in operations or AclOperation.ALL in operations
 
 
 def check_subjects(login: RegistryLogin, wanted: Mapping[str, str]) -> Iterator[LiveCheck]:

@@ -12,7 +12,14 @@ from functools import partial
 from firn import kafka
 from firn.connector.config import SinkConfig
 from firn.connector.endpoints import Endpoint, check_endpoint
-from firn.connector.live import broker_endpoints, check_subjects, check_topics, registry_endpoints, snowflake_endpoint
+from firn.connector.live import (
+    broker_endpoints,
+    check_dead_letters,
+    check_subjects,
+    check_topics,
+    registry_endpoints,
+    snowflake_endpoint,
+)
 from firn.connector.live_check import LiveCheck, Task, impatient, run_tasks
 from firn.kafka_client import KafkaClient, needs_secret
 from firn.registry import RegistryLogin
@@ -116,6 +123,10 @@ def _content_tasks(config: SinkConfig, found: _Found, in_order: set[str]) -> Ite
     client, login, topics = found.kafka, found.login, found.topics
     if client:
         yield task("kafka login", broker_endpoints(client), lambda: check_topics(client, topics))
+        errors = config.errors
+        if errors.tolerance == "all" and errors.dead_letter_topic:
+            look = partial(check_dead_letters, client, errors.dead_letter_topic, errors.dead_letter_replication)
+            yield task("dead-letter topic", broker_endpoints(client), look)
     for registry, wanted in _subjects(found):
         look = partial(check_subjects, registry, wanted)
         yield task("registry login", registry_endpoints(registry), look)

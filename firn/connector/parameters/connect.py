@@ -100,7 +100,8 @@ ERRORS = group(
     honoured(
         "errors.log.enable",
         r.BOOLEAN,
-        "Log records that cannot be converted: those the sink stops at, or goes on without.",
+        "Log records that cannot be converted one by one: each that the sink stops at, the first ten of a partition "
+        "and batch that it leaves out.",
         "false",
     ),
     honoured("errors.log.include.messages", r.BOOLEAN, "Show topic, partition, offset and error in that log.", "false"),

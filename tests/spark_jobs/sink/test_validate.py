@@ -13,6 +13,7 @@ from pydantic import SecretStr
 
 from firn.connector.config import (
     ConverterConfig,
+    ErrorsConfig,
     Format,
     KafkaProperty,
     ProxyConfig,
@@ -20,7 +21,9 @@ from firn.connector.config import (
     SinkConfig,
     SnowflakeConfig,
 )
+from firn.connector.live import check_dead_letters
 from firn.connector.live_check import LiveCheck
+from firn.kafka_client import client_from_settings
 from firn.snowflake import connect, execute
 from spark_jobs.sink.validate import live_checks
 from tests.support.kafka import Topic
@@ -80,15 +83,37 @@ def failures(checks: list[LiveCheck]) -> dict[str, LiveCheck]:
 
 
 def test_all_is_well(stack, config: SinkConfig, topic: Topic):
-    checks = live_checks(config, stack.settings)
+    errors = ErrorsConfig("all", dead_letter_topic="absent", dead_letter_replication=1)
+    checks = live_checks(replace(config, errors=errors), stack.settings)
     assert not_ok(checks) == {}
     found = {check.subject: check.found for check in checks}
     assert "2 partitions, about 2 records held" in found[f"topic {topic.name}"]
     assert "will be made" in found[f"table STREAMING.{config.snowflake.schema}.TARGET"]
     assert f"role {ROLE} holds all" in found["snowflake privileges"]
-    for part in ("credentials kafka", "registry login", f"subject {topic.name}-value", "warehouse INGEST_WH"):
+    for part in (
+        "credentials kafka",
+        "registry login",
+        f"subject {topic.name}-value",
+        "warehouse INGEST_WH",
+        "dead-letter topic absent",
+    ):
         assert part in found
     assert any(subject.startswith("certificate broker") for subject in found)
+
+
+def test_a_dead_letter_topic_exists_or_can_be_made(stack, topic: Topic):
+    client = client_from_settings(stack.settings)
+
+    def found(name: str, replicas: int = 1) -> LiveCheck:
+        (check,) = check_dead_letters(client, name, replicas)
+        return check
+
+    assert found(topic.name) == LiveCheck(f"dead-letter topic {topic.name}", "ok", "exists, 2 partitions")
+    assert (found("absent").state, found("absent", -1).state) == ("ok", "ok")
+    assert "will be made" in found("absent").found
+    refused = found("absent", 3)
+    assert (refused.state, refused.found) == ("failed", "cannot be made with 3 replicas by 1 brokers")
+    assert "errors.deadletterqueue.topic.replication.factor to 1 or less" in refused.next_step
 
 
 def test_a_revoked_grant_is_printed_as_the_statement_that_gives_it_back(stack, config, sql):
@@ -111,13 +136,15 @@ def test_what_exists_needs_other_privileges(stack, config, sql):
         f"CREATE STAGE {schema}.FIRN_STAGE",
         f"REVOKE CREATE TABLE, CREATE STAGE ON SCHEMA {schema} FROM ROLE STREAMING_DB_WRITER",
         f"GRANT SELECT ON TABLE {schema}.FIRN_OFFSETS TO ROLE {ROLE}",
+        # Something must be held on each, or they are as good as absent.
+        f"GRANT SELECT ON TABLE {schema}.TARGET TO ROLE {ROLE}",
+        f"GRANT READ ON STAGE {schema}.FIRN_STAGE TO ROLE {ROLE}",
     )
     failed = failures(live_checks(config, stack.settings))
     wanted = [
         f"GRANT INSERT ON TABLE {schema}.TARGET TO ROLE {ROLE};",
         f"GRANT INSERT ON TABLE {schema}.FIRN_OFFSETS TO ROLE {ROLE};",
         f"GRANT UPDATE ON TABLE {schema}.FIRN_OFFSETS TO ROLE {ROLE};",
-        f"GRANT READ ON STAGE {schema}.FIRN_STAGE TO ROLE {ROLE};",
         f"GRANT WRITE ON STAGE {schema}.FIRN_STAGE TO ROLE {ROLE};",
     ]
     assert [check.next_step for check in failed.values()] == wanted
