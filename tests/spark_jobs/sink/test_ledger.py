@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from firn.errors import FirnError
 from spark_jobs.sink.ledger import (
     ClaimAgainError,
     KafkaPartition,
@@ -38,6 +39,33 @@ def test_a_range_without_rows_moves_too() -> None:
 def test_a_bad_record_cuts_the_move_in_front_of_it() -> None:
     assert ledger(p0=10, p1=0).plan({P0: 20, P1: 9}, {P0: 14}) == (Move(P0, 10, 14), Move(P1, 0, 9))
     assert ledger(p0=10).plan({P0: 20}, {P0: 10}) == ()
+
+
+def test_a_stop_outside_the_range_changes_nothing() -> None:
+    assert ledger(p0=10).plan({P0: 20}, {P0: 25, P1: 3}) == (Move(P0, 10, 20),)
+
+
+def test_a_batch_is_staged_until_its_commit_is_known() -> None:
+    state = ledger(p0=10)
+    moves = state.plan({P0: 20}, {})
+    assert (state.staged, state.committed) == (moves, {P0: 10})
+    state.advance({P0: 20}, moves)
+    assert (state.staged, state.committed, state.planned) == ((), {P0: 20}, {P0: 20})
+
+
+def test_moves_that_were_never_planned_are_not_taken_over() -> None:
+    state = ledger(p0=10)
+    state.plan({P0: 20}, {})
+    with pytest.raises(FirnError, match="never planned"):
+        state.advance({P0: 20}, (Move(P0, 10, 21),))
+    assert state.committed == {P0: 10}
+
+
+def test_behind_a_stop_the_partition_must_be_planned_anew() -> None:
+    state = ledger(p0=10)
+    state.advance({P0: 20}, state.plan({P0: 20}, {P0: 14}))
+    with pytest.raises(LostPositionError, match="begins at 20, above the committed 14"):
+        state.plan({P0: 30}, {})
 
 
 def test_positions_are_never_lowered() -> None:
@@ -78,6 +106,7 @@ def test_a_topic_that_cannot_continue_stops_the_claim(seen: KafkaPartition, said
     with pytest.raises(LostPositionError, match=said) as raised:
         check_positions("s", {P0: Position(10, "id")}, {P0: seen})
     assert "orders-0" in str(raised.value)
+    assert "firn sink offsets <config> --reset" in raised.value.next_step
 
 
 def test_a_topic_that_can_continue_passes() -> None:
