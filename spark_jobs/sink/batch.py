@@ -164,7 +164,9 @@ class BatchRunner:
             log_stopped(self._context.config.errors, stops)
             raise stopped_error(self._context.config.name, stops)
         if cuts:
-            raise PlanAgainError(f"{cuts[0].where} is planned anew from offset {cuts[0].offset}: {cuts[0].why}.")
+            why = f"{cuts[0].where} is planned anew from offset {cuts[0].offset}: {cuts[0].why}."
+            # Without a step forward it would be planned the same way for ever: that is a fault, with a deadline.
+            raise PlanAgainError(why) if moves else ClaimAgainError(why)
 
     def _ship(self, frame: DataFrame) -> Reports:
         """The one action of a batch: a task per partition, or `tasks.max` of them; only reports come back."""
