@@ -2,9 +2,11 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 ARGS ?=
+MINUTES ?= 15
+SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo test test-full check bench constraints hooks
+.PHONY: help setup up down demo test test-full check bench soak constraints hooks
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +42,9 @@ check: setup ## ruff, mypy, import contracts, sqlfluff, terraform fmt
 
 bench: setup ## Measure the sink beside Spark's raw source and a plain loop
 	@$(BIN)/python -m benchmarks.sink $(ARGS)
+
+soak: setup ## Chaos: a real sink under faults, then duplicates and losses in SQL (MINUTES=15 SEED=1)
+	@$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 
 constraints: setup ## Resolve constraints.txt anew from pyproject.toml
 	@$(BIN)/uv pip compile pyproject.toml --all-extras --universal --no-annotate --no-emit-index-url \

@@ -13,16 +13,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from firn.errors import FirnError
-from tests.soak.faults import FAULTS, SETTLE_SECONDS, World
+from spark_jobs.sink.ledger import TopicPartition
+from tests.soak.evidence import evidence
+from tests.soak.faults import FAULTS
 from tests.soak.keeper import Keeper
 from tests.soak.letters import read_letters
 from tests.soak.schedule import Planned
 from tests.soak.stack import SoakStack
-from tests.soak.traffic import Traffic
-from tests.soak.verdict import Verdict, judge
+from tests.soak.traffic import Acknowledged, Traffic
+from tests.soak.verdict import Found, Verdict
 from tests.soak.watch import Watch
+from tests.soak.world import SETTLE_SECONDS, World
 from tests.support.kafka import Topic
 from tests.support.sinks import committed, wait_until
+from tests.support.toxics import ToxicProxy, toxic_proxy
 
 SINK = "soak"
 DRAIN_SECONDS = 120
@@ -61,6 +65,7 @@ class Result:
     ends: dict[str, int] = field(default_factory=dict)
     verdict: Verdict = field(default_factory=Verdict)
     failures: list[str] = field(default_factory=list)
+    drained: bool = False
     seconds: float = 0.0
 
     @property
@@ -78,19 +83,20 @@ def run_soak(plan: Plan, stack: SoakStack, say: Say) -> Result:
     """Run it on a stack that is not up yet; the caller closes the stack."""
     result, began = Result(), time.monotonic()
     stack.start()
-    soak = _Soak(plan, stack, say)
-    try:
-        soak.run(result)
-    except AssertionError as error:
-        result.failures.append(str(error))
-    finally:
-        soak.end(result)
+    with toxic_proxy(stack.home.url("snowflake")) as proxy:
+        soak = _Soak(plan, stack, proxy, say)
+        try:
+            soak.run(result)
+        except AssertionError as error:
+            result.failures.append(str(error))
+        finally:
+            soak.end(result)
     result.seconds = time.monotonic() - began
     return result
 
 
 class _Soak:
-    def __init__(self, plan: Plan, stack: SoakStack, say: Say) -> None:
+    def __init__(self, plan: Plan, stack: SoakStack, proxy: ToxicProxy, say: Say) -> None:
         self._plan, self._say = plan, say
         settings = stack.settings
         self._settings = settings
@@ -100,8 +106,8 @@ class _Soak:
             plan.seed, self._busy, self._slow, rate=plan.rate, quiet_rate=1.0, malformed=plan.malformed
         )
         self._watch = Watch(settings, SINK)
-        self._keeper = Keeper(stack, self._config(stack.root), say)
-        self._world = World(stack, self._keeper, self._traffic, self._watch, SINK)
+        self._keeper = Keeper(stack, self._config(stack.root, proxy), say)
+        self._world = World(stack, self._keeper, self._traffic, self._watch, proxy, SINK)
 
     def run(self, result: Result) -> None:
         """Everything up to the verdict."""
@@ -119,6 +125,7 @@ class _Soak:
         self._traffic.stop()
         self._say("the producer has stopped; draining")
         self._drain()
+        result.drained = True
 
     def end(self, result: Result) -> None:
         """Stop the parts that run, and judge."""
@@ -131,10 +138,19 @@ class _Soak:
         result.commits, result.restarts = len(self._watch.commits), self._keeper.restarts
         result.ends = dict(self._keeper.ends)
         try:
-            letters = read_letters(self._letters) if self._letters else {}
-            result.verdict = judge(self._settings, [self._busy, self._slow], self._traffic.acknowledged, letters)
+            self._judge(result)
         except (FirnError, AssertionError) as error:
             result.failures.append(f"there is no verdict: {error}")
+
+    def _judge(self, result: Result) -> None:
+        letters = read_letters(self._letters) if self._letters else {}
+        sent = self._traffic.acknowledged
+        found: dict[TopicPartition, Found] = {}
+        for topic in (self._busy, self._slow):
+            found |= evidence(self._settings, topic, letters)
+        for where, each in found.items():
+            result.verdict.judge(where, each, sent.get(where, Acknowledged()), drained=result.drained)
+        result.failures += [f"{where} is not in the ledger" for where in sorted(set(sent) - set(found))]
 
     def _inject(self, planned: Planned) -> Outcome:
         self._check()
@@ -170,13 +186,14 @@ class _Soak:
         broken = self._keeper.failures + self._traffic.failures
         assert not broken, "the soak cannot go on"
 
-    def _config(self, folder: Path) -> Path:
+    def _config(self, folder: Path, proxy: ToxicProxy) -> Path:
         """The sink's configuration: small batches, so that many commits stand in the way of faults."""
         topics = (self._busy, self._slow)
         config = {
             "topics": ",".join(topic.name for topic in topics),
             "snowflake.topic2table.map": ",".join(f"{topic.name}:{topic.table}" for topic in topics),
-            "buffer.count.records": "100",
+            "snowflake.url.name": proxy.address,
+            "buffer.count.records": "300",
             "buffer.flush.time": "10",
             "firn.batch.records": "5000",
             "firn.topics.refresh.seconds": "3",

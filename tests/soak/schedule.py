@@ -19,14 +19,18 @@ KINDS: dict[str, float] = {
     "kill-kafka": 14,
     "kill-registry": 10,
     "kill-snowflake": 12,
+    "snowflake-503": 10,
+    "cut-requests": 6,
+    "lose-answers": 6,
+    "lose-commit-answer": 8,
     "drop-staged-files": 8,
     "delete-checkpoint": 6,
     "add-partition": 8,
 }
 """Every kind, with the seconds that injecting it and recovering from it usually take here."""
-SHORT = ("kill-worker", "kill-snowflake", "zombie-driver", "kill-registry", "kill-driver", "drop-staged-files")
+SHORT = ("kill-worker", "zombie-driver", "kill-driver", "kill-kafka", "lose-commit-answer", "drop-staged-files")
 """One of each important sort, for a soak of two minutes."""
-SHORT_SECONDS = 180
+SHORT_SECONDS = 180.0
 _FIRST = 3.0
 _PAUSE = (0.5, 4.0)
 _OUTAGE = (1.0, 8.0)
@@ -52,17 +56,18 @@ class Planned:
 
 
 def schedule(seed: int, seconds: float, kinds: Sequence[str] | None = None) -> tuple[Planned, ...]:
-    """The faults of a soak that lasts `seconds` (at least one round's first fault): the same for the same arguments.
+    """The faults that fit into `seconds`, or one round of `kinds` for a short soak: the same for the same arguments.
 
-    Kinds come in rounds of all of them, shuffled, so that none is left to chance while another repeats.
+    A round has each kind once, shuffled, so that none is left to chance while another repeats.
     """
     rng = random.Random(seed)
     short = seconds < SHORT_SECONDS
     outage = _SHORT_OUTAGE if short else _OUTAGE
     planned: list[Planned] = []
     at = _FIRST
-    for kind in _rounds(rng, kinds or (SHORT if short else tuple(KINDS))):
-        if planned and at + KINDS[kind] > seconds:
+    kinds = kinds or (SHORT if short else tuple(KINDS))
+    for kind in _rounds(rng, kinds):
+        if len(planned) >= len(kinds) and (short or at + KINDS[kind] > seconds):
             break
         length, whole, pick = round(rng.uniform(*outage), 1), rng.random() < 0.5, rng.randrange(1_000)
         planned.append(Planned(len(planned) + 1, round(at, 1), kind, length, whole, pick))

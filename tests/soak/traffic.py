@@ -18,6 +18,7 @@ from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 from firn.kafka_client import client_from_settings
 from spark_jobs.sink.ledger import TopicPartition
 from tests.support.kafka import Topic, framed
+from tests.support.sinks import wait_until
 
 PATIENCE_MS = 600_000
 _TICK = 0.02
@@ -72,7 +73,7 @@ class Traffic:
             feed.schema_id = feed.topic.register(feed.schema)
         limits = {"enable.idempotence": True, "acks": "all", "linger.ms": 5, "message.timeout.ms": PATIENCE_MS}
         client = client_from_settings(busy.settings)
-        self._producer = Producer(client.librdkafka() | limits | {"error_cb": self._told})
+        self._producer = Producer(client.librdkafka() | limits | {"error_cb": self._told, "log_level": 0})
 
     def start(self) -> None:
         """Begin to produce."""
@@ -100,6 +101,8 @@ class Traffic:
         number = len(self.busy.sequences)
         topic = self.busy.topic
         topic.admin.client.create_partitions([NewPartitions(topic.name, number + 1)])[topic.name].result(30)
+        name = topic.name
+        wait_until(lambda: len(self._producer.list_topics(name).topics[name].partitions) > number, what="it is there")
         self.busy.sequences.append(0)
         return number
 
@@ -111,10 +114,10 @@ class Traffic:
                     while feed.sent < (time.monotonic() - begun) * feed.rate:
                         self._send(feed)
                 self._producer.poll(0)
-            if left := self._producer.flush(PATIENCE_MS / 1000):
-                self.failures.append(f"{left} records were never acknowledged")
         except Exception as error:
             self.failures.append(f"the producer broke: {error}")
+        if left := self._producer.flush(PATIENCE_MS / 1000):
+            self.failures.append(f"{left} records were never acknowledged")
 
     def _send(self, feed: _Feed) -> None:
         partition = self._rng.randrange(len(feed.sequences))

@@ -1,0 +1,48 @@
+"""Faults of what lies between Kafka and the table: files of the stage, Spark's plans, the topic's partitions."""
+
+from __future__ import annotations
+
+import shutil
+import time
+
+from tests.soak.schedule import Planned
+from tests.soak.world import SETTLE_SECONDS, Fired, World
+from tests.support.sinks import wait_until
+
+
+def drop_staged_files(world: World, planned: Planned) -> Fired:
+    """Every file of the sink in the stage is removed by somebody else, between PUT and COPY."""
+    removed: list[str] = []
+    with world.connection() as connection, connection.cursor() as cursor:
+
+        def remove() -> bool:
+            removed.extend(str(row[0]) for row in cursor.execute(f"REMOVE @FIRN_STAGE/{world.sink}/").fetchall())
+            return bool(removed)
+
+        wait_until(remove, seconds=SETTLE_SECONDS, what="files are in the stage")
+    return Fired(time.time(), f"{len(removed)} staged files were removed")
+
+
+def delete_checkpoint(world: World, planned: Planned) -> Fired:
+    """The folder with Spark's plans is deleted while the query runs."""
+    folders = sorted((world.stack.root / "checkpoints" / "firn").glob(f"*/{world.sink}"))
+    assert folders, "there is no checkpoint"
+    at = time.time()
+    shutil.rmtree(folders[0])
+    return Fired(at, f"{folders[0].relative_to(world.stack.root)} was deleted")
+
+
+def add_partition(world: World, planned: Planned) -> Fired:
+    """The topic gets a partition that records flow into at once."""
+    at = time.time()
+    number = world.traffic.add_partition()
+    topic = world.traffic.busy.topic.name
+    with world.connection() as connection, connection.cursor() as cursor:
+        statement = "SELECT NEXT_OFFSET FROM FIRN_OFFSETS WHERE SINK = ? AND TOPIC = ? AND PARTITION = ?"
+
+        def moved() -> bool:
+            row = cursor.execute(statement, (world.sink, topic, number)).fetchone()
+            return bool(row and row[0] > 0)
+
+        wait_until(moved, seconds=SETTLE_SECONDS, what=f"partition {number} is committed")
+    return Fired(at, f"partition {number} of {topic} is there and in the ledger")
