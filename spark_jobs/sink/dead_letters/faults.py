@@ -18,11 +18,12 @@ _FENCED = {
     KafkaError.INVALID_PRODUCER_EPOCH,
     KafkaError.INVALID_PRODUCER_ID_MAPPING,
 }
+_MAKE = "Make the topic; a dead-letter topic that is absent is made when its sink starts."
 _REMEDIES = {
     KafkaError.MSG_SIZE_TOO_LARGE: "Raise max.message.bytes of the topic above the record's size and some kilobytes "
     "for headers.",
-    KafkaError.UNKNOWN_TOPIC_OR_PART: "Start the sink again, which makes its dead-letter topic, or make the topic.",
-    KafkaError._UNKNOWN_TOPIC: "Start the sink again, which makes its dead-letter topic, or make the topic.",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: _MAKE,
+    KafkaError._UNKNOWN_TOPIC: _MAKE,
     KafkaError._UNKNOWN_PARTITION: "The topic has fewer partitions than it had: add partitions to it.",
     KafkaError.OFFSET_METADATA_TOO_LARGE: "Raise the brokers' offset.metadata.max.bytes to its default of 4096.",
     KafkaError.INVALID_TRANSACTION_TIMEOUT: "Raise the brokers' transaction.max.timeout.ms to five minutes or more.",

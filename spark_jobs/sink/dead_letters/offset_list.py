@@ -21,6 +21,7 @@ _VERSION = "1"
 _MOST_BYTES = 4 * 1024 * 1024  # of varints: what zlib can put into 4096 characters, and no bomb
 _SHIFTS = np.arange(0, 70, 7, dtype=np.uint64)[:9]
 Offsets = npt.NDArray[np.int64]
+NO_OFFSETS: Offsets = np.empty(0, np.int64)
 
 
 class UnreadableError(ValueError):
@@ -61,7 +62,7 @@ def _numbers(data: bytes) -> Offsets:
     octets = np.frombuffer(data, np.uint8).astype(np.int64)
     ends = np.flatnonzero(octets < 128)
     if len(octets) == 0:
-        return np.empty(0, np.int64)
+        return NO_OFFSETS
     if len(ends) == 0 or ends[-1] != len(octets) - 1:
         raise UnreadableError("the list of offsets is cut off")
     starts = np.concatenate(([0], ends[:-1] + 1))

@@ -30,7 +30,7 @@ class DeadLetterQueue:
     @property
     def group(self) -> str:
         """The consumer group whose offsets say which ranges, and in their metadata which records, are out."""
-        return f"firn-dlq-{self.sink}"
+        return group_of_letters(self.sink)
 
     @property
     def replay_group(self) -> str:
@@ -40,6 +40,11 @@ class DeadLetterQueue:
     def transactional_id(self, topic_id: str, partition: int) -> str:
         """One for each source partition: a newer producer of it fences every older one."""
         return f"{self.group}-{topic_id}-{partition}"
+
+
+def group_of_letters(sink: str) -> str:
+    """The consumer group of a sink's letters."""
+    return f"firn-dlq-{sink}"
 
 
 def dead_letter_queue(context: SinkContext) -> DeadLetterQueue | None:

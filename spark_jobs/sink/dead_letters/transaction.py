@@ -90,7 +90,9 @@ class GroupTransactions:
 
     def __enter__(self) -> Self:
         try:
-            self._call("begin to publish dead letters", partial(self._producer.init_transactions, ANSWER_SECONDS))
+            self._call(
+                f"begin as {self._faults.transactional_id}", partial(self._producer.init_transactions, ANSWER_SECONDS)
+            )
         except FirnError:
             self._consumer.close()
             raise
@@ -176,7 +178,7 @@ class GroupTransactions:
         self._serve(0)
 
     def _serve(self, seconds: float) -> None:
-        self._call("publish dead letters", partial(self._producer.poll, seconds))
+        self._call("produce", partial(self._producer.poll, seconds))
         if (cause := self._faults.heard.terminal()) is not None:
             raise cause
         if self._failed.error is not None:

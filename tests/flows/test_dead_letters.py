@@ -1,0 +1,187 @@
+"""`firn sink dead-letters` through the public command: list, show and replay, which sends each record back once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Message as Record
+
+from firn.connector.config import ErrorsConfig, SinkConfig
+from spark_jobs.sink.dead_letters.headers import Origin, context_headers
+from spark_jobs.sink.dead_letters.queue import queue_of
+from spark_jobs.sink.dead_letters.replay import Replay
+from spark_jobs.sink.dead_letters.transaction import Committed, GroupTransactions, Message
+from tests.support.kafka import Topic
+from tests.support.sinks import connector_file
+
+
+@pytest.fixture
+def source(stack) -> Topic:
+    return Topic(stack.settings, "replay-source")
+
+
+@pytest.fixture
+def letters(stack) -> Topic:
+    return Topic(stack.settings, "replay-letters", partitions=1)
+
+
+@pytest.fixture
+def firn(stack, source: Topic, letters: Topic, tmp_path: Path) -> Callable[..., Any]:
+    """Runs `firn sink dead-letters <what> <file> ...` for the sink of `source`."""
+    parameters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": letters.name}
+    file = connector_file(tmp_path, source, **parameters)
+
+    def run(what: str, *options: str, **how: Any) -> Any:
+        return stack.run("sink", "dead-letters", what, file, *options, **how)
+
+    return run
+
+
+def sink_of(source: Topic) -> str:
+    return f"s_{source.table}"
+
+
+def letter(source: Topic, offset: int, value: bytes | None, *, sink: str = "", key: bytes | None = b"k") -> Message:
+    """A letter as a sink publishes it; offset and partition are those of its record."""
+    converter = "io.confluent.connect.avro.AvroConverter"
+    origin = Origin(source.name, offset % 2, offset, sink or sink_of(source), False, converter, "wrong_magic", "byte 7")
+    own = [("trace", b"\x00\xff"), ("trace", b"second")]
+    return Message("", 0, key, value, own + context_headers(origin), 1_700_000_000_123, f"letter {offset}")
+
+
+def publish(letters: Topic, *messages: Message) -> None:
+    """Each in a transaction of its own, as batches do."""
+    where = (letters.name, 0)
+    with GroupTransactions(letters.client, f"{letters.name}-test", letters.name, where, letters.name) as transactions:
+        for message in messages:
+            named = [Message(letters.name, 0, *list(vars(message).values())[2:])]
+            transactions.send(named, Committed(0, ""), lambda: None)
+
+
+def read(topic: Topic, partition: int) -> list[Record]:
+    own = {"group.id": "test", "isolation.level": "read_committed", "enable.partition.eof": "true"}
+    consumer = Consumer(topic.client.librdkafka() | own)
+    consumer.assign([TopicPartition(topic.name, partition, 0)])
+    found: list[Record] = []
+    try:
+        while True:
+            message = consumer.poll(10)
+            assert message is not None, "no end of the partition within 10 s"
+            if message.error():
+                return found
+            found.append(message)
+    finally:
+        consumer.close()
+
+
+def rows(done: Any) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_list_shows_the_newest_letters_of_this_sink(firn, source: Topic, letters: Topic) -> None:
+    own = [letter(source, offset, b"x") for offset in range(5)]
+    publish(letters, *own[:2], letter(source, 50, b"x", sink="another"), *own[2:])
+    found = rows(firn("list", "--newest", "4", "--json"))
+    assert [row["source_offset"] for row in found] == [1, 2, 3, 4]
+    assert [row["source_partition"] for row in found] == [1, 0, 1, 0]
+    assert [row["offset"] for row in found] == [2, 6, 8, 10]
+    assert {(row["topic"], row["stage"], row["reason"], row["time"]) for row in found} == {
+        (source.name, "VALUE_CONVERTER", "wrong_magic: byte 7", "2023-11-14T22:13:20.123+00:00")
+    }
+    assert len(rows(firn("list", "--all", "--json"))) == 5
+    assert "wrong_magic: byte 7" in firn("list").stdout
+
+
+def test_show_tells_all_of_one_letter(firn, source: Topic, letters: Topic) -> None:
+    publish(letters, letter(source, 7, b"\x00\x01\xff", key=None), letter(source, 9, "größer".encode()))
+    shown = json.loads(firn("show", "0", "0", "--json").stdout)
+    assert (shown["topic"], shown["source_partition"], shown["source_offset"]) == (source.name, 1, 7)
+    assert (shown["key"], shown["value"]) == (None, {"size": 3, "hex": "0001ff"})
+    assert shown["headers"][:2] == [
+        {"name": "trace", "size": 2, "hex": "00ff"},
+        {"name": "trace", "size": 6, "text": "second"},
+    ]
+    printed = firn("show", "0", "2").stdout
+    assert "größer" in printed
+    assert "__connect.errors.exception.message" in printed
+    absent = firn("show", "0", "1", check=False)
+    assert absent.returncode == 3
+    assert "dead-letters list" in absent.stderr
+
+
+def test_replay_sends_every_record_back_once(firn, source: Topic, letters: Topic) -> None:
+    publish(letters, letter(source, 2, b"two"), letter(source, 3, None), letter(source, 4, b"x", sink="another"))
+    planned = rows(firn("replay", "--dry-run", "--json"))
+    assert planned == [{"topic": source.name, "partition": p, "letters": 1} for p in (0, 1)]
+    assert firn("replay", check=False).returncode != 0  # nobody answers the question
+    assert read(source, 0) == []
+    assert rows(firn("replay", "--yes", "--json")) == planned
+    publish(letters, letter(source, 6, b"six"))
+    assert rows(firn("replay", "--yes", "--json")) == [{"topic": source.name, "partition": 0, "letters": 1}]
+    assert "Nothing is left" in firn("replay", "--yes").stderr
+    two, six = read(source, 0)
+    assert (two.key(), two.value(), two.timestamp()[1]) == (b"k", b"two", 1_700_000_000_123)
+    assert two.headers() == [("trace", b"\x00\xff"), ("trace", b"second")]
+    assert six.value() == b"six"
+    assert [record.value() for record in read(source, 1)] == [None]
+
+
+def test_one_letter_is_replayed_alone_and_not_again_with_the_others(firn, source: Topic, letters: Topic) -> None:
+    publish(letters, *(letter(source, offset, b"%d" % offset) for offset in (0, 2, 4)))
+    only = ("--partition", "0", "--offset", "2", "--yes")
+    assert [row["letters"] for row in rows(firn("replay", *only, "--json"))] == [1]
+    assert rows(firn("replay", *only, "--json")) == []
+    assert [row["letters"] for row in rows(firn("replay", "--yes", "--json"))] == [2]
+    assert rows(firn("replay", *only, "--json")) == []
+    assert [record.value() for record in read(source, 0)] == [b"2", b"0", b"4"]
+    assert firn("replay", "--partition", "0", check=False).returncode == 2
+
+
+def test_letters_without_context_go_to_the_only_topic(firn, source: Topic, letters: Topic) -> None:
+    publish(letters, Message("", 0, b"a", b"1", [("own", b"h")], 1_700_000_000_123, ""))
+    assert rows(firn("list", "--json"))[0]["topic"] is None
+    firn("replay", "--yes")
+    found = read(source, 0) + read(source, 1)
+    assert [(record.value(), record.headers()) for record in found] == [(b"1", [("own", b"h")])]
+
+
+def test_letters_that_nobody_can_place_stop_the_replay_before_it_sends(source: Topic, letters: Topic) -> None:
+    from firn.errors import ConfigError
+
+    publish(letters, letter(source, 2, b"two"), Message("", 0, b"a", b"1", [], 1_700_000_000_123, ""))
+    errors = ErrorsConfig("all", dead_letter_topic=letters.name)
+    several = SinkConfig(sink_of(source), topics=(source.name, "another"), errors=errors)
+    queue = queue_of(several, letters.client)
+    assert queue is not None
+    with pytest.raises(ConfigError, match="does not tell its topic"):
+        Replay(queue, several).count()
+    foreign = SinkConfig(sink_of(source), topics=("another",), errors=errors)
+    with pytest.raises(ConfigError, match="does not read"):
+        Replay(queue, foreign).count()
+
+
+def test_a_replay_that_another_one_overtook_sends_nothing(source: Topic, letters: Topic) -> None:
+    from firn.errors import TransientError
+
+    publish(letters, letter(source, 2, b"two"))
+    config = SinkConfig(
+        sink_of(source), topics=(source.name,), errors=ErrorsConfig("all", dead_letter_topic=letters.name)
+    )
+    queue = queue_of(config, letters.client)
+    assert queue is not None
+    late, early = Replay(queue, config), Replay(queue, config)
+    assert [row.letters for row in early.send()] == [1]
+    with pytest.raises(TransientError):
+        late.send()
+    assert len(read(source, 0)) == 1
+
+
+def test_a_sink_without_dead_letters_says_so(stack, source: Topic, tmp_path: Path) -> None:
+    done = stack.run("sink", "dead-letters", "list", connector_file(tmp_path, source), check=False)
+    assert done.returncode == 3
+    assert "errors.deadletterqueue.topic.name" in done.stderr
