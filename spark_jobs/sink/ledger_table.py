@@ -117,6 +117,12 @@ class LedgerTable:
         if self._rows.update_owner(connection, epoch, self._run_id) != 1:
             raise self._fenced()
 
+    def check_epoch(self, connection: SnowflakeConnection, epoch: int) -> None:
+        """Raise FencedError unless `epoch` is still the sink's: a look, for tasks, which have no run id."""
+        owner = self.owner(connection)
+        if owner is None or owner.epoch != epoch:
+            raise self._fenced()
+
     def keep(self, connection: SnowflakeConnection, epoch: int, files: Sequence[str]) -> None:
         """Remember staged files, as paths in the stage, that clean-ups must leave. Raises FencedError as `beat` does.
 

@@ -13,6 +13,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from spark_jobs.sink.ledger import TopicPartition
 from spark_jobs.sink.reports import Cut, Failed, Report, Stopped, dump
 from spark_jobs.sink.stage import Stage
 from spark_jobs.sink.tolerance import Tolerance
-from spark_jobs.sink.worker import begin_task, decoders_of, patience
+from spark_jobs.sink.worker import begin_task, confirm_epoch, decoders_of, patience
 
 REPORT_SCHEMA = pa.schema([("report", pa.string())])
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
@@ -123,7 +124,8 @@ class _Partition:
         self._config, self._decoders = plan.context.config, decoders
         self._committed = plan.committed.get(where, 0)
         self._files = PartitionFiles(plan.context, plan.stage, where, folder)
-        self._tolerance = Tolerance(plan.context, where, plan.topic_ids, plan.letters.get(where), folder)
+        letters, confirm = plan.letters.get(where), partial(confirm_epoch, plan.context, plan.stage.epoch)
+        self._tolerance = Tolerance(plan.context, where, plan.topic_ids, letters, folder, confirm)
         self._ended: Stopped | Cut | None = None
 
     def take(self, batch: pa.RecordBatch) -> None:

@@ -6,7 +6,7 @@ Not for judging records (`decode`), nor for how letters are published exactly on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +32,10 @@ class CutAt:
 
 
 class Tolerance:
-    """The bad records of one partition, in order of their offsets. Used by one task."""
+    """The bad records of one partition, in order of their offsets. Used by one task.
+
+    confirm: raises unless this run still owns the sink.
+    """
 
     def __init__(
         self,
@@ -41,8 +44,9 @@ class Tolerance:
         topic_ids: Mapping[str, str],
         letters: Letters | None,
         folder: Path,
+        confirm: Callable[[], None],
     ) -> None:
-        self._where = where
+        self._where, self._confirm = where, confirm
         self._seen = letters or Letters(-1, frozenset())
         queue = dead_letter_queue(context)
         self._box = LetterBox(queue, where, topic_ids[where.topic], self._seen, folder) if queue else None
@@ -83,7 +87,7 @@ class Tolerance:
             return None
         # Never lowered: a shorter second try of a range must not hide what the first one published behind its end.
         end = max(self._seen.group_offset, self._last + 1)
-        letters = self._box.publish(end) if self._box else 0
+        letters = self._box.publish(end, self._confirm) if self._box else 0
         return Tolerated(
             *self._where,
             records=self._reasons.total(),

@@ -24,6 +24,7 @@ from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.decode.converters import decoder_for
 from spark_jobs.sink.decode.records import Decoder
 from spark_jobs.sink.ledger import ClaimAgainError
+from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.stage import Stage
 
 _sessions: dict[SnowflakeLogin, SnowflakeConnection] = {}
@@ -66,23 +67,27 @@ def _no_registry(schema_id: int) -> RegisteredSchema:
 
 
 def upload(context: SinkContext, stage: Stage, file: Path, folder: str) -> None:
-    """PUT one file; a session that died since the last task is replaced.
-
-    Raises as `Stage.put` does, and ClaimAgainError for a stage that is gone: the claim makes it again.
-    """
-
-    def put() -> None:
-        connection = _sessions.get(context.login)
-        if connection is None:
-            connection = _sessions[context.login] = open_connection(context.login)
-        try:
-            stage.put(connection, file, folder)
-        except TransientError:
-            _sessions.pop(context.login, None)
-            close_quietly(connection)
-            raise
-
+    """PUT one file. Raises as `Stage.put` does, and ClaimAgainError for a stage that is gone: the claim makes it."""
     try:
-        with_retries(patience, put)
+        with_retries(patience, _in_session, context.login, lambda connection: stage.put(connection, file, folder))
     except MissingObjectError as error:
         raise ClaimAgainError(f"The stage is gone: {error.what}", where=error.where) from error
+
+
+def confirm_epoch(context: SinkContext, epoch: int) -> None:
+    """Raise FencedError unless the sink still belongs to the run of `epoch`. Raises as statements do."""
+    table = LedgerTable(context.namespace, context.config.name)
+    with_retries(patience, _in_session, context.login, lambda connection: table.check_epoch(connection, epoch))
+
+
+def _in_session(login: SnowflakeLogin, work: Callable[[SnowflakeConnection], None]) -> None:
+    """Work in this worker's session; one that died since it was used last is replaced at the next try."""
+    connection = _sessions.get(login)
+    if connection is None:
+        connection = _sessions[login] = open_connection(login)
+    try:
+        work(connection)
+    except TransientError:
+        _sessions.pop(login, None)
+        close_quietly(connection)
+        raise
