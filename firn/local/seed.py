@@ -13,10 +13,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
+from pydantic import SecretStr
 
 from firn.errors import TerminalError
 from firn.keys import private_key_der
+from firn.local.admin import ACCOUNT, ADMIN_USER, ensure_key, new_private_key
 from firn.local.home import AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, Home
 from firn.local.schema_registry import registry_url
 from firn.secrets import SnowflakeSecret, read_secret
@@ -24,10 +25,8 @@ from firn.secrets import SnowflakeSecret, read_secret
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
 
-ACCOUNT = "firn-local"
-
 # The grants a data platform team would make with Terraform (infra/), and no more: the connector writes, the analyst
-# reads and builds models. The user holds both roles here because one machine has one person.
+# reads and builds models in schemas of their own. The service user holds both roles because one machine has one person.
 _SNOWFLAKE_SQL = """\
 CREATE DATABASE IF NOT EXISTS STREAMING;
 CREATE SCHEMA IF NOT EXISTS STREAMING.PUBLIC;
@@ -37,13 +36,12 @@ CREATE ROLE IF NOT EXISTS STREAMING_DB_WRITER;
 CREATE ROLE IF NOT EXISTS SVC_KAFKA_CONNECTOR;
 CREATE ROLE IF NOT EXISTS ANALYTICS_DEVELOPER;
 
-GRANT USAGE, CREATE SCHEMA ON DATABASE STREAMING TO ROLE STREAMING_DB_WRITER;
-GRANT USAGE, CREATE TABLE, CREATE VIEW, CREATE STAGE, CREATE STREAM ON SCHEMA STREAMING.PUBLIC
-    TO ROLE STREAMING_DB_WRITER;
+GRANT USAGE ON DATABASE STREAMING TO ROLE STREAMING_DB_WRITER;
+GRANT USAGE, CREATE TABLE, CREATE VIEW, CREATE STAGE ON SCHEMA STREAMING.PUBLIC TO ROLE STREAMING_DB_WRITER;
 GRANT ROLE STREAMING_DB_WRITER TO ROLE SVC_KAFKA_CONNECTOR;
 GRANT USAGE ON WAREHOUSE INGEST_WH TO ROLE SVC_KAFKA_CONNECTOR;
 
-GRANT USAGE ON DATABASE STREAMING TO ROLE ANALYTICS_DEVELOPER;
+GRANT USAGE, CREATE SCHEMA ON DATABASE STREAMING TO ROLE ANALYTICS_DEVELOPER;
 GRANT USAGE, CREATE TABLE, CREATE VIEW ON SCHEMA STREAMING.PUBLIC TO ROLE ANALYTICS_DEVELOPER;
 GRANT SELECT ON FUTURE TABLES IN SCHEMA STREAMING.PUBLIC TO ROLE ANALYTICS_DEVELOPER;
 GRANT SELECT ON FUTURE VIEWS IN SCHEMA STREAMING.PUBLIC TO ROLE ANALYTICS_DEVELOPER;
@@ -53,6 +51,10 @@ CREATE USER IF NOT EXISTS SVC_KAFKA_CONNECTOR TYPE = SERVICE RSA_PUBLIC_KEY = '{
     DEFAULT_ROLE = SVC_KAFKA_CONNECTOR DEFAULT_WAREHOUSE = INGEST_WH;
 GRANT ROLE SVC_KAFKA_CONNECTOR TO USER SVC_KAFKA_CONNECTOR;
 GRANT ROLE ANALYTICS_DEVELOPER TO USER SVC_KAFKA_CONNECTOR;
+
+CREATE USER IF NOT EXISTS {admin} TYPE = PERSON DEFAULT_ROLE = ACCOUNTADMIN DEFAULT_WAREHOUSE = INGEST_WH;
+ALTER USER {admin} SET RSA_PUBLIC_KEY = '{admin_key}';
+GRANT ROLE ACCOUNTADMIN TO USER {admin};
 """
 
 
@@ -81,13 +83,21 @@ def seed_secrets(home: Home) -> None:
 
 
 def snowflake_sql(home: Home) -> str:
-    """Snowflake's first statements, with the public half of the key in Secrets Manager. Holds no credential."""
+    """Snowflake's first statements, with the public halves of the service user's and the administrator's key.
+
+    Holds no credential.
+    """
     settings = home.settings()
     secret = read_secret(settings, settings.snowflake_secret_id, SnowflakeSecret)
-    der = private_key_der(secret.private_key, secret.private_key_passphrase)
-    public = serialization.load_der_private_key(der, None).public_key()
-    encoded = public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return _SNOWFLAKE_SQL.format(public_key=b64encode(encoded).decode())
+    service = public_key(secret.private_key, secret.private_key_passphrase)
+    return _SNOWFLAKE_SQL.format(public_key=service, admin=ADMIN_USER, admin_key=public_key(ensure_key(home)))
+
+
+def public_key(private_key: SecretStr, passphrase: SecretStr | None = None) -> str:
+    """What ALTER USER ... SET RSA_PUBLIC_KEY takes: the public half in base64, without PEM headers."""
+    key = serialization.load_der_private_key(private_key_der(private_key, passphrase), None).public_key()
+    encoded = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return b64encode(encoded).decode()
 
 
 def _store(
@@ -113,12 +123,8 @@ def _api_key() -> dict[str, str]:
 
 
 def _service_user() -> dict[str, str]:
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    pem = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    ).decode()
     user = role = "SVC_KAFKA_CONNECTOR"
-    return {"account": ACCOUNT, "user": user, "role": role, "warehouse": "INGEST_WH", "private_key": pem}
+    return {"account": ACCOUNT, "user": user, "role": role, "warehouse": "INGEST_WH", "private_key": new_private_key()}
 
 
 def _client(home: Home) -> SecretsManagerClient:

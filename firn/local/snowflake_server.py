@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from typing import ClassVar
 
+from firn.local.admin import ACCOUNT
 from firn.local.home import Home, write_private
 from firn.local.process import Launch
-from firn.local.seed import ACCOUNT, snowflake_sql
+from firn.local.seed import snowflake_sql
 from firn.local.server import Server, http_get
 
 
@@ -19,11 +20,10 @@ class Snowflake(Server):
     needs: ClassVar[tuple[str, ...]] = ("secrets-manager",)
 
     def launch(self, home: Home) -> Launch:
-        """Write the SQL of the first start and say what to start."""
+        """Write the SQL of the first users and grants (the server runs what is new in it) and say what to start."""
         folder = home.data(self.name)
         bootstrap = folder / "bootstrap.sql"
-        if not bootstrap.exists():
-            write_private(bootstrap, snowflake_sql(home))
+        write_private(bootstrap, snowflake_sql(home))
         options = ("--port", str(home.ports["snowflake"]), "--data-dir", str(folder / "db"))
         more = ("--account", ACCOUNT, "--bootstrap-sql", str(bootstrap))
         return Launch([sys.executable, "-m", "firn.local.snowflake", *options, *more], cwd=folder, env={})

@@ -166,6 +166,7 @@ def schema(stack) -> Iterator[str]:
     """A schema with nothing in it but the privileges of a first start."""
     name = f"VALIDATE_{uuid4().hex[:8].upper()}"
     with connect(login_of(stack.settings)) as connection:
+        execute(connection, "USE ROLE ANALYTICS_DEVELOPER")  # the service role makes no schemas
         execute(connection, f"CREATE SCHEMA {name}")
         for privilege in ("USAGE", "CREATE TABLE", "CREATE STAGE"):
             execute(connection, f"GRANT {privilege} ON SCHEMA {name} TO ROLE STREAMING_DB_WRITER")

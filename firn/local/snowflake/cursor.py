@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import pyarrow as pa
 import sqlglot
 from fakesnow.cursor import FakeSnowflakeCursor
 from fakesnow.dialect import parse_one
@@ -18,7 +19,7 @@ from fakesnow.statement_type import statement_type_id
 from pyarrow.compute import match_like
 from sqlglot import Expr, exp
 
-from firn.local.snowflake import dml, functions, grants, leftovers, loading, stages, temporary
+from firn.local.snowflake import dml, enforce, functions, grants, leftovers, loading, privileges, stages, temporary
 from firn.local.snowflake.answers import Answer
 from firn.local.snowflake.errors import to_snowflake, unsupported
 from firn.local.snowflake.locks import Claim
@@ -27,6 +28,19 @@ from firn.local.snowflake.transactions import Tables
 
 if TYPE_CHECKING:
     from firn.local.snowflake.session import Session
+
+
+# Kinds of objects that SHOW lists for those who hold something on them, and where its rows have their full names.
+_SHOWN = {
+    "TABLES": "TABLE", "VIEWS": "TABLE", "OBJECTS": "TABLE", "STAGES": "STAGE", "SCHEMAS": "SCHEMA",
+    "DATABASES": "DATABASE",
+}  # fmt: skip
+_PLACES: dict[str, tuple[str, ...]] = {
+    "TABLE": ("database_name", "schema_name"),
+    "STAGE": ("database_name", "schema_name"),
+    "SCHEMA": ("database_name",),
+    "DATABASE": (),
+}
 
 
 class Cursor(FakeSnowflakeCursor):
@@ -64,6 +78,10 @@ class Cursor(FakeSnowflakeCursor):
         expression = parse_one(sql)
         self.statement_type = statement_type_id(expression)
         statement = Statement(sql, expression, session.database, session.schema)
+        if self._is_dropped_unseen(statement):
+            self.answer(Answer.status("Drop statement executed successfully."))
+            return
+        enforce.check(session, privileges.needs_of(statement))
         match statement.kind:
             case Kind.DDL:
                 self._run_ddl(statement, params)
@@ -83,16 +101,37 @@ class Cursor(FakeSnowflakeCursor):
             for table in sorted(targets):
                 self._lock(table, claim)
             with session.ddl():
+                self._look_at_what_is_there(statement)
                 if name := _already_there(session, statement):
                     self.answer(Answer.status(f"{name} already exists, statement succeeded."))
                     return
                 leftovers.before_replace(session.shared.engine, statement)
                 self.run_plain(statement.expression, params)
                 leftovers.after_drop(session.shared.engine, statement)
-                grants.record_owner(session, statement)
+                grants.record_change(session, statement)
             session.shared.commits.record(targets)
         finally:
             session.shared.locks.release(claim.transaction)
+
+    def _is_dropped_unseen(self, statement: Statement) -> bool:
+        """Whether it is DROP ... IF EXISTS of what the role may not see: that is nothing to drop."""
+        drop = statement.expression
+        if not (isinstance(drop, exp.Drop) and drop.args.get("exists")):
+            return False
+        kind = str(drop.args.get("kind"))
+        return all(enforce.holds_nothing(self._conn, kind, name) for name in statement.target_objects())
+
+    def _look_at_what_is_there(self, statement: Statement) -> None:
+        """CREATE of what is there fails where the role may not see it, OR REPLACE also where it is not the owner."""
+        create, session = statement.expression, self._conn
+        if not isinstance(create, exp.Create) or create.find(exp.TemporaryProperty):
+            return
+        kind = str(create.args.get("kind"))
+        for name in statement.target_objects():
+            if session.shared.holdings.now().owner(kind, name) is not None:
+                enforce.refuse_unseen(session, kind, name)
+                if create.args.get("replace"):
+                    enforce.demand(session, privileges.Need(("OWNERSHIP",), kind, name))
 
     def _run_dml(self, statement: Statement, params: Any) -> None:
         session, query_id = self._conn, self._query_id
@@ -135,8 +174,8 @@ class Cursor(FakeSnowflakeCursor):
             temporary.remember(session, expression)
             if isinstance(expression, exp.Comment):
                 self.answer(Answer.status())
-            elif isinstance(expression, exp.Show) and expression.args.get("like"):
-                self._keep_names_like(expression.args["like"].name)
+            elif isinstance(expression, exp.Show):
+                self._keep_shown(expression)
             return self._rowcount
         self.answer(answer)
         return answer.affected
@@ -146,11 +185,20 @@ class Cursor(FakeSnowflakeCursor):
             transformed = self._transform(part, params)
             self._execute(transformed, params if transformed.find(exp.Placeholder) else None)
 
-    def _keep_names_like(self, pattern: str) -> None:
-        """Apply SHOW ... LIKE to the result: fakesnow does so for some kinds of objects only."""
+    def _keep_shown(self, show: exp.Show) -> None:
+        """Of what SHOW found, what the role may see and what LIKE names: fakesnow does neither for every kind."""
         table = self._arrow_table
-        if table is not None and "name" in table.column_names:
-            self._arrow_table = table.filter(match_like(table["name"], pattern, ignore_case=True))
+        if table is None or "name" not in table.column_names:
+            return
+        if pattern := show.args.get("like"):
+            table = table.filter(match_like(table["name"], pattern.name, ignore_case=True))
+        kind = _SHOWN.get(show.name.upper())
+        if kind is not None:
+            columns = [table[c].to_pylist() for c in (*_PLACES[kind], "name")]
+            names = [".".join(parts) for parts in zip(*columns, strict=True)]
+            seen = enforce.visible(self._conn, kind, names)
+            table = table.filter(pa.array([name in seen for name in names], pa.bool_()))
+        self._arrow_table = table
 
     def answer(self, answer: Answer) -> None:
         """Make `answer` this cursor's result."""

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from firn.local.snowflake import leftovers
+from firn.local.snowflake import enforce, grant_table, leftovers
 from firn.local.snowflake.answers import Answer
 from firn.local.snowflake.errors import LOCKED, duplicate, missing, sql_error
+from firn.local.snowflake.privileges import Need, on_account
 from firn.local.snowflake.words import Words
 
 if TYPE_CHECKING:
@@ -24,15 +25,19 @@ def _create(session: Session, sql: str) -> Answer:
     if_not_exists = words.skip("IF", "NOT", "EXISTS")
     name = words.name()
     words.properties()
+    enforce.demand(session, on_account("CREATE DATABASE"))
     with session.ddl():
         if _exists(session, name):
             if not replace:
                 return _already_there(name, if_not_exists)
+            enforce.demand(session, Need(("OWNERSHIP",), "DATABASE", name))
             _remove(session, name)
         engine = session.shared.engine
         engine.attach(name)
         engine.prepare(name)
         engine.duck_conn.execute(f'CREATE SCHEMA IF NOT EXISTS "{name}"."PUBLIC"')
+        for kind, made in (("DATABASE", name), ("SCHEMA", f"{name}.PUBLIC")):
+            grant_table.own(engine, kind, made, session.role)
     session.use(name, "PUBLIC")
     return Answer.status(f"Database {name} successfully created.")
 
@@ -48,6 +53,9 @@ def _drop(session: Session, sql: str) -> Answer:
     words.expect("DROP", "DATABASE")
     if_exists = words.skip("IF", "EXISTS")
     name = words.name()
+    if if_exists and enforce.holds_nothing(session, "DATABASE", name):
+        return Answer.status("Drop statement executed successfully.")
+    enforce.demand(session, Need(("OWNERSHIP",), "DATABASE", name))
     with session.ddl():
         if not _exists(session, name):
             if if_exists:
@@ -73,7 +81,8 @@ def _use(session: Session, sql: str) -> Answer:
     name = words.name()
     if not _exists(session, name):
         raise missing("Database", name)
-    session.use(name, "PUBLIC" if session.has_schema(name, "PUBLIC") else None)
+    enforce.demand_use(session, "DATABASE", name)
+    session.enter(name, "PUBLIC")
     return Answer.status()
 
 

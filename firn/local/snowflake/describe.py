@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from firn.local.snowflake import enforce
 from firn.local.snowflake.answers import Answer, text_columns
 from firn.local.snowflake.errors import missing
+from firn.local.snowflake.privileges import ANY, Need
 from firn.local.snowflake.words import Words
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ def _describe(session: Session, sql: str) -> Answer | None:
     parts = session.full_name(name).split(".")
     if parts[1] == "INFORMATION_SCHEMA":
         return None
+    enforce.demand(session, Need(ANY, "TABLE", ".".join(parts)))
     place = ("temp", "main", parts[2]) if ".".join(parts) in session.temporary else tuple(parts)
     # On the session's own connection: it sees temporary objects and what its transaction made.
     rows = session.duck.execute(_COLUMNS_SQL, list(place)).fetchall()

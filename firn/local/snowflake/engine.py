@@ -16,7 +16,7 @@ from fakesnow import info_schema, macros
 from fakesnow.instance import GLOBAL_DATABASE_NAME, FakeSnow
 from fakesnow.transforms import show, stage
 
-from firn.local.snowflake import grants, principals, views
+from firn.local.snowflake import grant_table, principals, views
 
 KEPT_RESULTS = 64
 LARGEST_KEPT_RESULT = 4_000_000
@@ -48,11 +48,12 @@ class Engine(FakeSnow):
         for directory in (self.db_path, self.stages_dir):
             directory.mkdir(parents=True, exist_ok=True)
         self.ddl_lock = threading.RLock()
+        self.grants_version = object()  # another one after each change of the grants
         stage.LOCAL_BUCKET_PATH = str(self.stages_dir)
         self.duck_conn = _open(self.data_dir / "tmp", memory_limit, threads)
         self._attach_all()
         principals.create_tables(self)
-        grants.create_tables(self)
+        grant_table.create_tables(self)
 
     def query(self, sql: str, params: list[Any] | None = None) -> list[tuple[Any, ...]]:
         """Run a statement of our own on a connection of its own: outside every session's transaction."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from sqlglot import Expr, exp
@@ -19,11 +20,16 @@ def _transaction(session: Session) -> str | None:
     return current.id if current else None
 
 
+def _secondary_roles(session: Session) -> str:
+    value = "ALL" if session.secondary else ""
+    return json.dumps({"roles": ",".join(sorted(session.secondary_roles())), "value": value}, separators=(",", ":"))
+
+
 _FUNCTIONS: dict[str, Callable[[Session], str | None]] = {
     "CURRENT_TRANSACTION": _transaction,
     "LAST_TRANSACTION": lambda s: s.transactions.last_id,
     "CURRENT_ROLE": lambda s: s.role,
-    "CURRENT_SECONDARY_ROLES": lambda _: '{"roles":"","value":""}',
+    "CURRENT_SECONDARY_ROLES": _secondary_roles,
     "CURRENT_USER": lambda s: s.user,
     "CURRENT_WAREHOUSE": lambda s: s.warehouse,
     "CURRENT_SESSION": lambda s: str(s.id),

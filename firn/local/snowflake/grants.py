@@ -1,18 +1,21 @@
-"""GRANT, REVOKE and SHOW GRANTS, kept durably and shown back, and who owns what. Nothing is enforced here."""
+"""GRANT, REVOKE and SHOW GRANTS, and who owns what a CREATE made. Kept by `grant_table`, enforced by `enforce`.
+
+Source: the GRANT <privileges>, GRANT OWNERSHIP and GRANT ROLE pages of Snowflake's SQL reference.
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from firn.local.snowflake import principals
+from firn.local.snowflake import enforce, grant_table, principals
 from firn.local.snowflake.answers import TEXT, TIME, Answer, text_columns
+from firn.local.snowflake.grant_table import Grant
 from firn.local.snowflake.words import Words
 
 if TYPE_CHECKING:
-    from firn.local.snowflake.engine import Engine
     from firn.local.snowflake.session import Session
     from firn.local.snowflake.statements import Statement
 
@@ -24,98 +27,137 @@ _SELECT = (
     "SELECT created_on, privilege, granted_on, name, to_kind, grantee, grant_option, granted_by "
     "FROM _fs_global._firn.grants"
 )
+_OWNED = {"TABLE", "VIEW", "STAGE", "SCHEMA", "FILE FORMAT", "SEQUENCE", "FUNCTION"}
+_CREATABLE = ("TABLE", "VIEW", "STAGE", "FILE FORMAT", "SEQUENCE", "FUNCTION", "PROCEDURE", "PIPE", "STREAM", "TASK")
+_ALL = {
+    "TABLE": ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES"),
+    "VIEW": ("SELECT", "REFERENCES"),
+    "STAGE": ("READ", "WRITE"),
+    "SCHEMA": ("USAGE", "MODIFY", "MONITOR", *(f"CREATE {kind}" for kind in _CREATABLE)),
+    "DATABASE": ("USAGE", "MODIFY", "MONITOR", "CREATE SCHEMA"),
+    "WAREHOUSE": ("USAGE", "OPERATE", "MODIFY", "MONITOR"),
+}
 
 
-_DISOWN = "DELETE FROM _fs_global._firn.grants WHERE privilege = 'OWNERSHIP' AND granted_on = ? AND name = ?"
-_OWNED = {"TABLE", "VIEW", "STAGE", "SCHEMA"}
+def record_change(session: Session, statement: Statement) -> None:
+    """After DDL: what was made belongs to the session's role, and a renamed object keeps its grants."""
+    change = statement.expression
+    kind = str(change.args.get("kind"))
+    if isinstance(change, exp.Create) and kind in _OWNED and not change.find(exp.TemporaryProperty):
+        for name in statement.target_objects():
+            _record_owner(session, kind, name, replaced=bool(change.args.get("replace")))
+    for action in change.args.get("actions") or []:
+        if isinstance(action, exp.AlterRename):
+            (old,) = statement.targets()
+            grant_table.rename(session.shared.engine, kind, old, statement.full_name(action.this))
 
 
-def create_tables(engine: Engine) -> None:
-    """Make the table of grants; run at every start."""
-    engine.duck_conn.execute(
-        "CREATE TABLE IF NOT EXISTS _fs_global._firn.grants (created_on TIMESTAMPTZ, privilege VARCHAR, "
-        "granted_on VARCHAR, "
-        "name VARCHAR, to_kind VARCHAR, grantee VARCHAR, grant_option VARCHAR, granted_by VARCHAR, "
-        "PRIMARY KEY (privilege, granted_on, name, to_kind, grantee))"
-    )
-
-
-def record_owner(session: Session, statement: Statement) -> None:
-    """What a CREATE made belongs to the session's role, unless somebody owns it already (IF NOT EXISTS)."""
-    create = statement.expression
-    if not isinstance(create, exp.Create) or create.kind not in _OWNED or create.find(exp.TemporaryProperty):
+def _record_owner(session: Session, kind: str, name: str, *, replaced: bool) -> None:
+    engine, holdings = session.shared.engine, session.shared.holdings
+    if replaced:
+        grant_table.forget(engine, kind, name)
+    if holdings.now().owner(kind, name) is not None:
         return
-    for target in statement.targets():
-        name = target.rstrip(".")  # a schema has no third part
-        held = "SELECT 1 FROM _fs_global._firn.grants WHERE privilege = 'OWNERSHIP' AND granted_on = ? AND name = ?"
-        if not session.shared.engine.query(held, [create.kind, name]):
-            _store(session, "OWNERSHIP", create.kind, name, "ROLE", session.role, "true")
+    grant_table.own(engine, kind, name, session.role)
+    schema = name.rpartition(".")[0]
+    future = holdings.now().granted(f"FUTURE {kind}S IN SCHEMA", schema) if kind != "SCHEMA" else []
+    future = future or holdings.now().granted(f"FUTURE {kind}S IN DATABASE", name.partition(".")[0])
+    for grant in future:
+        if grant.privilege == "OWNERSHIP":
+            grant_table.own(engine, kind, name, grant.grantee)
+        else:
+            made = Grant(grant.privilege, kind, name, grant.to_kind, grant.grantee, grant.option)
+            grant_table.store(engine, [made], session.role)
 
 
-def forget(engine: Engine, kind: str, name: str) -> None:
-    """An object that is gone has no grants; those inside a schema or database go with it."""
-    inside = f"{name}." if kind in {"SCHEMA", "DATABASE"} else None
-    engine.query(
-        "DELETE FROM _fs_global._firn.grants WHERE (granted_on = ? AND name = ?) OR starts_with(name, ?)",
-        [kind, name, inside],
-    )
+@dataclass(frozen=True)
+class _Subject:
+    """What a GRANT or REVOKE is about: privileges on the objects of one kind."""
 
+    privileges: list[str]
+    kind: str
+    names: list[str]
 
-def _store(session: Session, privilege: str, kind: str, name: str, to_kind: str, grantee: str, option: str) -> None:
-    values = [datetime.now(UTC), privilege, kind, name, to_kind, grantee, option, session.role or ""]
-    session.shared.engine.query(
-        "INSERT OR REPLACE INTO _fs_global._firn.grants VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values
-    )
+    def grants(self, to_kind: str, grantee: str, *, option: bool = False) -> list[Grant]:
+        return [Grant(p, self.kind, name, to_kind, grantee, option) for name in self.names for p in self.privileges]
 
 
 def _grant(session: Session, sql: str) -> Answer:
     words = Words(sql)
     words.expect("GRANT")
-    privileges, kind, name = _subject(session, words, "TO")
+    subject = _subject(session, words, "TO")
     to_kind, grantee = _grantee(session, words)
-    option = str(words.skip("WITH", "GRANT", "OPTION")).lower()
+    option = words.skip("WITH", "GRANT", "OPTION")
     words.until()
+    _demand(session, subject)
+    engine = session.shared.engine
     with session.ddl():
-        if privileges == ["OWNERSHIP"]:
-            session.shared.engine.query(_DISOWN, [kind, name])
-        for privilege in privileges:
-            _store(session, privilege, kind, name, to_kind, grantee, option)
+        if subject.privileges == ["OWNERSHIP"] and not subject.kind.startswith("FUTURE "):
+            for name in subject.names:
+                grant_table.own(engine, subject.kind, name, grantee, granted_by=session.role)
+        else:
+            grant_table.store(engine, subject.grants(to_kind, grantee, option=option), session.role)
     return Answer.status()
 
 
 def _revoke(session: Session, sql: str) -> Answer:
     words = Words(sql)
     words.expect("REVOKE")
-    words.skip("GRANT", "OPTION", "FOR")
-    privileges, kind, name = _subject(session, words, "FROM")
+    only_option = words.skip("GRANT", "OPTION", "FOR")
+    subject = _subject(session, words, "FROM")
     to_kind, grantee = _grantee(session, words)
+    _demand(session, subject)
     with session.ddl():
-        for privilege in privileges:
-            session.shared.engine.query(
-                "DELETE FROM _fs_global._firn.grants WHERE privilege = ? AND granted_on = ? AND name = ? "
-                "AND to_kind = ? AND grantee = ?",
-                [privilege, kind, name, to_kind, grantee],
-            )
+        grants = subject.grants(to_kind, grantee)
+        if only_option:
+            held = session.shared.holdings.now()
+            kept = [
+                g for g in grants if any(h == Grant(**vars(g) | {"option": True}) for h in held.granted(g.kind, g.name))
+            ]
+            grant_table.store(session.shared.engine, kept, session.role)
+        else:
+            grant_table.remove(session.shared.engine, grants)
     return Answer.status()
 
 
-def _subject(session: Session, words: Words, preposition: str) -> tuple[list[str], str, str]:
-    """(privileges, kind of object, its name) up to and including TO or FROM; a granted role is USAGE on that role."""
+def _demand(session: Session, subject: _Subject) -> None:
+    for name in subject.names:
+        if subject.kind.startswith("FUTURE "):  # the owner of the schema or database decides
+            kind = subject.kind.rpartition(" ")[2]
+            enforce.demand_grantable(session, subject.privileges, kind, name)
+        else:
+            enforce.demand_grantable(session, subject.privileges, subject.kind, name)
+
+
+def _subject(session: Session, words: Words, preposition: str) -> _Subject:
+    """Up to and including TO or FROM; a granted role is USAGE on that role."""
     if words.skip("ROLE"):
         role = principals.require(session, "ROLE", words.name())
         words.expect(preposition)
-        return ["USAGE"], "ROLE", role
+        return _Subject(["USAGE"], "ROLE", [role])
     privileges = [p.strip() for p in words.until("ON").split(",")]
     words.expect("ON")
-    if words.peek() in {"ALL", "FUTURE"}:
-        scope = words.until("IN")
+    scope = words.until("IN") if words.peek() in {"ALL", "FUTURE"} else ""
+    if scope:
         words.expect("IN")
         kind, name = f"{scope} IN {words.until_name()}", words.name()
     else:
         kind = words.until_name()
         name = "ACCOUNT" if kind == "ACCOUNT" else words.name()
     words.expect(preposition)
-    return privileges, kind, _qualified(session, kind, name)
+    names = [_qualified(session, kind, name)]
+    if scope.startswith("ALL "):
+        kind = scope.removeprefix("ALL ").removesuffix("S")
+        names = session.shared.holdings.now().objects(kind, names[0])
+    return _Subject(_expanded(privileges, kind), kind, names)
+
+
+def _expanded(privileges: list[str], kind: str) -> list[str]:
+    """ALL PRIVILEGES as those of the kind of object."""
+    if privileges not in (["ALL"], ["ALL PRIVILEGES"]):
+        return privileges
+    singular = kind.removeprefix("FUTURE ").partition(" IN ")[0]
+    return list(_ALL.get(kind) or _ALL.get(singular.removesuffix("S")) or ("USAGE",))
 
 
 def _qualified(session: Session, kind: str, name: str) -> str:
@@ -141,7 +183,7 @@ def _show(session: Session, sql: str) -> Answer:
         role = words.name()
         rows = query(
             "SELECT created_on, name, to_kind, grantee, granted_by FROM _fs_global._firn.grants "
-            "WHERE granted_on = 'ROLE' AND name = ?",
+            "WHERE granted_on = 'ROLE' AND privilege = 'USAGE' AND name = ?",
             [role],
         )
         return Answer([("created_on", TIME), *text_columns("role", "granted_to", "grantee_name", "granted_by")], rows)

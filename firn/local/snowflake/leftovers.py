@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from firn.local.snowflake import grants
+from firn.local.snowflake import grant_table
 
 if TYPE_CHECKING:
     from firn.local.snowflake.engine import Engine
@@ -27,14 +27,14 @@ def forget(engine: Engine, database: str, schema: str | None = None) -> None:
     ):
         where = " AND ".join(f"{column} = ?" for column in columns[: len(prefix)])
         engine.query(f"DELETE FROM {_KEPT}.{table} WHERE {where}", prefix)  # noqa: S608  (our own names)
-    grants.forget(engine, "DATABASE" if schema is None else "SCHEMA", ".".join(prefix))
+    grant_table.forget(engine, "DATABASE" if schema is None else "SCHEMA", ".".join(prefix))
     shutil.rmtree(engine.stages_dir.joinpath(*prefix), ignore_errors=True)
 
 
 def before_replace(engine: Engine, statement: Statement) -> None:
     """A table about to be replaced loses its comment."""
     if isinstance(statement.expression, exp.Create) and statement.expression.args.get("replace"):
-        _forget_tables(engine, statement)
+        _forget_comments(engine, statement)
 
 
 def after_drop(engine: Engine, statement: Statement) -> None:
@@ -47,12 +47,13 @@ def after_drop(engine: Engine, statement: Statement) -> None:
             database, schema, _ = target.split(".")  # a name without a table
             forget(engine, database, schema)
     else:
-        _forget_tables(engine, statement)
+        _forget_comments(engine, statement)
+        for target in statement.targets():
+            grant_table.forget(engine, str(drop.args.get("kind")), target)
 
 
-def _forget_tables(engine: Engine, statement: Statement) -> None:
+def _forget_comments(engine: Engine, statement: Statement) -> None:
     for target in statement.targets():
-        grants.forget(engine, str(statement.expression.args.get("kind")), target)
         for table in ("_fs_tables_ext", "_fs_columns_ext"):
             where = "ext_table_catalog = ? AND ext_table_schema = ? AND ext_table_name = ?"
             sql = f"DELETE FROM {_KEPT}.{table} WHERE {where}"  # noqa: S608  (our own names)

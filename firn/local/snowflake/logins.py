@@ -1,8 +1,7 @@
 """Who may log in: the JWT of key-pair authentication against the public keys of the catalog's users.
 
 Source: https://docs.snowflake.com/en/user-guide/key-pair-auth. While no user exists every login is accepted, so that
-the first one can be made. Privileges are not enforced yet; the place for that is `open_session` (which role may be
-taken) and `session.Cursor._run` (what it may do).
+the first one can be made. What a session may do once it is open: `enforce`.
 """
 
 from __future__ import annotations
@@ -64,14 +63,33 @@ def _proves(token: str, public_key: str, account: str | None, user: str) -> bool
 def open_session(
     shared: Shared, user: str, database: str | None, schema: str | None, role: str | None, warehouse: str | None
 ) -> Session:
-    """A new session with what the login asked for, else the user's defaults. Raises Refused for an unknown role."""
+    """A new session with what the login asked for, else the user's defaults.
+
+    Raises Refused for a role that does not exist or is not granted to the user.
+    """
     kept = principals.properties(shared.engine, "USER", user)
     defaults = kept or {}
-    role = role or defaults.get("DEFAULT_ROLE") or ("PUBLIC" if kept is not None else ADMIN_ROLE)
-    if kept is not None and principals.properties(shared.engine, "ROLE", str(role)) is None:
-        raise Refused("390189", f"Role '{role}' specified in the connect string does not exist or not authorized.")
-    session = Session(shared, user, str(role))
+    if kept is None:
+        role = role or ADMIN_ROLE
+    elif role is not None:
+        _check_role(shared, user, role)
+    else:
+        default = str(defaults.get("DEFAULT_ROLE") or "PUBLIC")
+        role = default if shared.holdings.now().may_take(user, default) else "PUBLIC"
+    session = Session(shared, user, role)
+    session.secondary = "ALL" in str(defaults.get("DEFAULT_SECONDARY_ROLES", "")).upper()
     session.warehouse = warehouse or defaults.get("DEFAULT_WAREHOUSE")
     namespace = str(defaults.get("DEFAULT_NAMESPACE") or "").split(".")
     session.enter(database or namespace[0] or None, schema or (namespace[1] if len(namespace) > 1 else None))
     return session
+
+
+def _check_role(shared: Shared, user: str, role: str) -> None:
+    wrong = None
+    if principals.properties(shared.engine, "ROLE", role) is None:
+        wrong = "390189", "does not exist or not authorized"
+    elif not shared.holdings.now().may_take(user, role):
+        wrong = "390186", "is not granted to this user"
+    if wrong is not None:
+        advice = "Contact your local system administrator, or attempt to login with another role, e.g. PUBLIC."
+        raise Refused(wrong[0], f"Role '{role}' specified in the connect string {wrong[1]}. {advice}")

@@ -1,4 +1,4 @@
-"""Users, roles and warehouses: CREATE, ALTER, DROP, SHOW, DESCRIBE, kept durably. Nothing is enforced here.
+"""Users, roles and warehouses: CREATE, ALTER, DROP, SHOW, DESCRIBE, kept durably.
 
 Source: the CREATE USER, ROLE and WAREHOUSE pages of Snowflake's SQL reference.
 """
@@ -12,8 +12,10 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from firn.local.snowflake import enforce, grant_table
 from firn.local.snowflake.answers import TEXT, TIME, Answer, text_columns
 from firn.local.snowflake.errors import compilation_error, duplicate, missing, unsupported
+from firn.local.snowflake.privileges import Need, on_account
 from firn.local.snowflake.words import Words
 
 if TYPE_CHECKING:
@@ -79,12 +81,14 @@ def _create(session: Session, sql: str) -> Answer:
     words.expect(kind)
     if_not_exists = words.skip("IF", "NOT", "EXISTS")
     name, given = words.name(), words.properties()
+    enforce.demand(session, on_account(f"CREATE {kind}"))
     with session.ddl():
         if properties(session.shared.engine, kind, name) is not None and not replace:
             if if_not_exists:
                 return Answer.status(f"{name} already exists, statement succeeded.")
             raise duplicate(name)
         _store(session, kind, name, _checked(given))
+        grant_table.own(session.shared.engine, kind, name, session.role)
     return Answer.status(f"{kind.capitalize()} {name} successfully created.")
 
 
@@ -101,6 +105,7 @@ def _alter(session: Session, sql: str) -> Answer:
             if if_exists:
                 return Answer.status()
             raise missing(kind.capitalize(), name)
+        enforce.demand(session, Need(("MODIFY", "OPERATE") if kind == "WAREHOUSE" else ("OWNERSHIP",), kind, name))
         _store(session, kind, name, _altered(current, words, sql))
     return Answer.status()
 
@@ -148,11 +153,11 @@ def _drop(session: Session, sql: str) -> Answer:
     with session.ddl():
         if not if_exists:
             require(session, kind, name)
+        elif enforce.holds_nothing(session, kind, name):
+            return Answer.status("Drop statement executed successfully.")
+        enforce.demand(session, Need(("OWNERSHIP",), kind, name))
         session.shared.engine.query("DELETE FROM _fs_global._firn.principals WHERE kind = ? AND name = ?", [kind, name])
-        session.shared.engine.query(
-            "DELETE FROM _fs_global._firn.grants WHERE (grantee = ? AND to_kind = ?) OR (name = ? AND granted_on = ?)",
-            [name, kind, name, kind],
-        )
+        grant_table.forget_principal(session.shared.engine, kind, name)
     return Answer.status(f"{name} successfully dropped.")
 
 
@@ -167,6 +172,8 @@ def _show(session: Session, sql: str) -> Answer:
         "SELECT name, created_on, owner, properties FROM _fs_global._firn.principals WHERE kind = ? ORDER BY name"
     )
     found = session.shared.engine.query(sql_rows, [kind])
+    if kind == "WAREHOUSE":
+        found = [row for row in found if not enforce.holds_nothing(session, kind, row[0])]
     if kind == "ROLE":
         known = {row[0] for row in found}
         found += [(name, datetime.fromtimestamp(0, UTC), "", "{}") for name in SYSTEM_ROLES if name not in known]
@@ -198,7 +205,7 @@ def _describe_user(session: Session, sql: str) -> Answer:
     words.expect("USER")
     name = words.name()
     kept = properties(session.shared.engine, "USER", name)
-    if kept is None:
+    if kept is None or (name != session.user and enforce.holds_nothing(session, "USER", name)):
         raise missing("User", name)
     shown = {"NAME": name, "LOGIN_NAME": name, "RSA_PUBLIC_KEY_FP": None, "RSA_PUBLIC_KEY_2_FP": None} | kept
     rows = [(key, None if value is None else str(value), "", "") for key, value in shown.items()]

@@ -18,8 +18,10 @@ from typing import Any
 import duckdb
 from fakesnow.conn import FakeSnowflakeConnection
 
+from firn.local.snowflake import enforce, principals
 from firn.local.snowflake.cursor import Cursor
 from firn.local.snowflake.engine import Engine
+from firn.local.snowflake.holdings import Holdings
 from firn.local.snowflake.locks import CommitLog, TableLocks
 from firn.local.snowflake.settings_sql import DEFAULTS
 from firn.local.snowflake.transactions import Transactions
@@ -35,7 +37,12 @@ class Shared:
     account: str | None = None
     locks: TableLocks = field(default_factory=TableLocks)
     commits: CommitLog = field(default_factory=CommitLog)
+    holdings: Holdings = field(init=False)
     upload_key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+
+    def __post_init__(self) -> None:
+        """Made of the engine."""
+        self.holdings = Holdings(self.engine)
 
     def sign(self, path: str) -> str:
         """What an upload url to `path` must carry: only a PUT statement gives it out."""
@@ -62,6 +69,9 @@ class Session(FakeSnowflakeConnection):
         )
         self.shared, self.user, self.role = shared, user, role
         self.id = next(_numbers)
+        self.secondary = False  # whether the user's other roles count too
+        # Until the first user is made, and in the bootstrap, whoever logs in may do everything.
+        self.is_restricted = principals.properties(engine, "USER", user) is not None
         self.warehouse: str | None = None
         self.parameters: dict[str, Any] = dict(DEFAULTS)
         self.temporary: set[str] = set()
@@ -79,11 +89,18 @@ class Session(FakeSnowflakeConnection):
         """A cursor of ours on this session's one DuckDB connection."""
         return Cursor(self)
 
+    def secondary_roles(self) -> frozenset[str]:
+        """The user's roles beside the primary one, where they count (USE SECONDARY ROLES ALL)."""
+        return self.shared.holdings.now().roles_of(self.user) - {"PUBLIC"} if self.secondary else frozenset()
+
     def enter(self, database: str | None, schema: str | None) -> None:
-        """Take the login's database and schema as far as they exist, as Snowflake does."""
-        if database and self.has_schema(database, "main"):
+        """Take the login's database and schema as far as they exist for its role, as Snowflake does."""
+        if database and self.has_schema(database, "main") and not enforce.holds_nothing(self, "DATABASE", database):
             wanted = schema or "PUBLIC"
-            self.use(database, wanted if self.has_schema(database, wanted) else None)
+            found = self.has_schema(database, wanted) and not enforce.holds_nothing(
+                self, "SCHEMA", f"{database}.{wanted}"
+            )
+            self.use(database, wanted if found else None)
 
     def use(self, database: str, schema: str | None) -> None:
         """Make `database` and `schema` the current ones (both exist)."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firn.local.snowflake import principals
+from firn.local.snowflake import enforce, principals
 from firn.local.snowflake.answers import Answer, text_columns
+from firn.local.snowflake.errors import unsupported
 from firn.local.snowflake.words import Words
 
 if TYPE_CHECKING:
@@ -46,18 +47,28 @@ def _show_parameters(session: Session, sql: str) -> Answer:
 def _use_role(session: Session, sql: str) -> Answer:
     words = Words(sql)
     words.expect("USE", "ROLE")
-    session.role = principals.require(session, "ROLE", words.name())
+    role = principals.require(session, "ROLE", words.name())
+    enforce.demand_role(session, role)
+    session.role = role
     return Answer.status()
 
 
 def _use_warehouse(session: Session, sql: str) -> Answer:
     words = Words(sql)
     words.expect("USE", "WAREHOUSE")
-    session.warehouse = principals.require(session, "WAREHOUSE", words.name())
+    name = principals.require(session, "WAREHOUSE", words.name())
+    enforce.demand_use(session, "WAREHOUSE", name)
+    session.warehouse = name
     return Answer.status()
 
 
-def _use_secondary_roles(session: Session, sql: str) -> Answer:  # noqa: ARG001  (accepted, roles are not enforced yet)
+def _use_secondary_roles(session: Session, sql: str) -> Answer:
+    words = Words(sql)
+    words.expect("USE", "SECONDARY", "ROLES")
+    every = words.skip("ALL")
+    if not (every or words.skip("NONE")):
+        raise unsupported(sql)
+    session.secondary = every
     return Answer.status()
 
 

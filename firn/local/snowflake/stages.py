@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 from fakesnow.transforms import stage
 from sqlglot import Expr, exp
 
-from firn.local.snowflake import grants
+from firn.local.snowflake import enforce, grant_table
+from firn.local.snowflake import privileges as needed
 from firn.local.snowflake.answers import NUMBER, TEXT, Answer, text_columns
 from firn.local.snowflake.errors import SYNTAX, compilation_error, missing
+from firn.local.snowflake.statements import Statement
 from firn.local.snowflake.words import Words
 
 if TYPE_CHECKING:
@@ -59,11 +61,14 @@ def stage_directory(session: Session, reference: str) -> tuple[Path, str]:
     return Path(stage.internal_dir(found[0][0])), prefix
 
 
-def _files(session: Session, sql: str) -> list[Path]:
+def _files(session: Session, sql: str, privilege: str) -> list[Path]:
     match = _REFERENCE.match(sql)
     if match is None:
         raise compilation_error(SYNTAX, "syntax error: expected a stage, as in LIST @stage/path PATTERN = '...'.")
-    root, prefix = stage_directory(session, match["quoted"] or match["plain"])
+    reference = match["quoted"] or match["plain"]
+    place = Statement(sql, exp.Null(), session.database, session.schema)
+    enforce.demand(session, *needed.on_stage(place, reference, privilege))
+    root, prefix = stage_directory(session, reference)
     pattern = re.compile(match["pattern"].replace("''", "'")) if match["pattern"] else None
     files = sorted(p for p in root.rglob("*") if p.is_file() and str(p.relative_to(root)).startswith(prefix))
     return [p for p in files if pattern is None or pattern.fullmatch(stage.internal_file_name(str(p)))]
@@ -71,7 +76,7 @@ def _files(session: Session, sql: str) -> list[Path]:
 
 def _list(session: Session, sql: str) -> Answer:
     rows = []
-    for path in _files(session, sql):
+    for path in _files(session, sql, "READ"):
         changed = format_datetime(datetime.fromtimestamp(path.stat().st_mtime, UTC), usegmt=True)
         digest = hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
         rows.append((stage.internal_file_name(str(path)), path.stat().st_size, digest, changed))
@@ -80,7 +85,7 @@ def _list(session: Session, sql: str) -> Answer:
 
 def _remove(session: Session, sql: str) -> Answer:
     rows = []
-    for path in _files(session, sql):
+    for path in _files(session, sql, "WRITE"):
         rows.append((stage.internal_file_name(str(path)), "removed"))
         path.unlink(missing_ok=True)
     return Answer(text_columns("name", "result"), rows)
@@ -92,13 +97,16 @@ def _drop(session: Session, sql: str) -> Answer:
     if_exists = words.skip("IF", "EXISTS")
     name = words.name()
     full_name = session.full_name(name)
+    if if_exists and enforce.holds_nothing(session, "STAGE", full_name):
+        return Answer.status("Drop statement executed successfully.")
+    enforce.demand(session, needed.Need(("OWNERSHIP",), "STAGE", full_name))
     with session.ddl():
         if session.shared.engine.query(_DELETE, full_name.split(".")) == [(0,)]:
             if if_exists:
                 return Answer.status("Drop statement executed successfully.")
             raise missing("Stage", name)
         shutil.rmtree(stage.internal_dir(full_name), ignore_errors=True)
-        grants.forget(session.shared.engine, "STAGE", full_name)
+        grant_table.forget(session.shared.engine, "STAGE", full_name)
     return Answer.status(f"{name} successfully dropped.")
 
 

@@ -39,12 +39,30 @@ class Statement:
 
     def targets(self) -> frozenset[str]:
         """Full names of the tables a DML or DDL statement changes."""
+        return frozenset(self.full_name(table) for table in self.target_nodes())
+
+    def target_nodes(self) -> list[exp.Table]:
+        """Where the statement's tree names them."""
         args = self.expression.args
         this = args.get("this")
         named = [this.this if isinstance(this, exp.Schema) else this, *(args.get("tables") or [])]
         if isinstance(self.expression, exp.TruncateTable):
             named = self.expression.expressions
-        return frozenset(self.full_name(t) for t in named if isinstance(t, exp.Table))
+        return [table for table in named if isinstance(table, exp.Table)]
+
+    def target_objects(self) -> list[str]:
+        """Full names of what a DDL statement changes, whatever its kind: a schema's has two parts, a database's one."""
+        kind = str(self.expression.args.get("kind"))
+        return [self.object_name(table, kind) for table in self.target_nodes()]
+
+    def object_name(self, table: exp.Table, kind: str) -> str:
+        """The full name of an object of this kind."""
+        if kind not in {"SCHEMA", "DATABASE"}:
+            return self.full_name(table)
+        # CREATE and DROP SCHEMA leave the table's own place empty, USE and COMMENT do not.
+        parts = [_ident(table.args.get(place)) for place in ("catalog", "db", "this")]
+        given = [part for part in parts if part]
+        return ".".join([*[self.database or ""][: 2 - len(given)], *given]) if kind == "SCHEMA" else given[-1]
 
     def full_name(self, table: exp.Table) -> str:
         """DATABASE.SCHEMA.TABLE, upper case where not quoted."""

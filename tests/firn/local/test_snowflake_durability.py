@@ -38,6 +38,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     bootstrap.write_text(
         "CREATE ROLE IF NOT EXISTS DEV; -- a comment; with a semicolon\n"
         f"CREATE USER ADMIN RSA_PUBLIC_KEY='{bare(KEYS['admin'][1])}' DEFAULT_ROLE=ACCOUNTADMIN;\n"
+        "GRANT ROLE ACCOUNTADMIN TO USER ADMIN;"
         "CREATE DATABASE STREAMING COMMENT = 'a; b';"
     )
     server = Server(base / "data", "--bootstrap-sql", str(bootstrap), "--account", "LOCAL")
