@@ -8,10 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka import Message as Record
+from typer.testing import CliRunner
 
 from firn.connector.config import ErrorsConfig, SinkConfig
+from firn.errors import ConfigError, TransientError
+from firn.settings import load_settings
+from flows.commands.dead_letters import app
 from spark_jobs.sink.dead_letters.headers import Origin, context_headers
 from spark_jobs.sink.dead_letters.queue import queue_of
 from spark_jobs.sink.dead_letters.replay import Replay
@@ -31,13 +36,21 @@ def letters(stack) -> Topic:
 
 
 @pytest.fixture
-def firn(stack, source: Topic, letters: Topic, tmp_path: Path) -> Callable[..., Any]:
-    """Runs `firn sink dead-letters <what> <file> ...` for the sink of `source`."""
+def config(source: Topic, letters: Topic, tmp_path: Path) -> Path:
+    """The connector file of the sink of `source`."""
     parameters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": letters.name}
-    file = connector_file(tmp_path, source, **parameters)
+    return connector_file(tmp_path, source, **parameters)
 
-    def run(what: str, *options: str, **how: Any) -> Any:
-        return stack.run("sink", "dead-letters", what, file, *options, **how)
+
+@pytest.fixture
+def firn(stack, config: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Runs `firn sink dead-letters <what> <config> ...` within this process."""
+    monkeypatch.setenv("FIRN_HOME", str(stack.home))
+    load_settings.cache_clear()
+    runner = CliRunner()
+
+    def run(what: str, *options: str, answer: str | None = None) -> Result:
+        return runner.invoke(app, [what, str(config), *options], input=answer)
 
     return run
 
@@ -109,18 +122,18 @@ def test_show_tells_all_of_one_letter(firn, source: Topic, letters: Topic) -> No
     printed = firn("show", "0", "2").stdout
     assert "größer" in printed
     assert "__connect.errors.exception.message" in printed
-    absent = firn("show", "0", "1", check=False)
-    assert absent.returncode == 3
-    assert "dead-letters list" in absent.stderr
+    absent = firn("show", "0", "1").exception
+    assert isinstance(absent, ConfigError)
+    assert "dead-letters list" in absent.next_step
 
 
 def test_replay_sends_every_record_back_once(firn, source: Topic, letters: Topic) -> None:
     publish(letters, letter(source, 2, b"two"), letter(source, 3, None), letter(source, 4, b"x", sink="another"))
     planned = rows(firn("replay", "--dry-run", "--json"))
     assert planned == [{"topic": source.name, "partition": p, "letters": 1} for p in (0, 1)]
-    assert firn("replay", check=False).returncode != 0  # nobody answers the question
+    assert firn("replay", answer="n\n").exit_code == 1
     assert read(source, 0) == []
-    assert rows(firn("replay", "--yes", "--json")) == planned
+    assert "2 records sent back" in firn("replay", answer="y\n").stderr
     publish(letters, letter(source, 6, b"six"))
     assert rows(firn("replay", "--yes", "--json")) == [{"topic": source.name, "partition": 0, "letters": 1}]
     assert "Nothing is left" in firn("replay", "--yes").stderr
@@ -139,20 +152,18 @@ def test_one_letter_is_replayed_alone_and_not_again_with_the_others(firn, source
     assert [row["letters"] for row in rows(firn("replay", "--yes", "--json"))] == [2]
     assert rows(firn("replay", *only, "--json")) == []
     assert [record.value() for record in read(source, 0)] == [b"2", b"0", b"4"]
-    assert firn("replay", "--partition", "0", check=False).returncode == 2
+    assert firn("replay", "--partition", "0").exit_code == 2
 
 
 def test_letters_without_context_go_to_the_only_topic(firn, source: Topic, letters: Topic) -> None:
     publish(letters, Message("", 0, b"a", b"1", [("own", b"h")], 1_700_000_000_123, ""))
     assert rows(firn("list", "--json"))[0]["topic"] is None
-    firn("replay", "--yes")
+    assert firn("replay", "--yes").exit_code == 0
     found = read(source, 0) + read(source, 1)
     assert [(record.value(), record.headers()) for record in found] == [(b"1", [("own", b"h")])]
 
 
 def test_letters_that_nobody_can_place_stop_the_replay_before_it_sends(source: Topic, letters: Topic) -> None:
-    from firn.errors import ConfigError
-
     publish(letters, letter(source, 2, b"two"), Message("", 0, b"a", b"1", [], 1_700_000_000_123, ""))
     errors = ErrorsConfig("all", dead_letter_topic=letters.name)
     several = SinkConfig(sink_of(source), topics=(source.name, "another"), errors=errors)
@@ -166,8 +177,6 @@ def test_letters_that_nobody_can_place_stop_the_replay_before_it_sends(source: T
 
 
 def test_a_replay_that_another_one_overtook_sends_nothing(source: Topic, letters: Topic) -> None:
-    from firn.errors import TransientError
-
     publish(letters, letter(source, 2, b"two"))
     config = SinkConfig(
         sink_of(source), topics=(source.name,), errors=ErrorsConfig("all", dead_letter_topic=letters.name)
@@ -181,7 +190,13 @@ def test_a_replay_that_another_one_overtook_sends_nothing(source: Topic, letters
     assert len(read(source, 0)) == 1
 
 
-def test_a_sink_without_dead_letters_says_so(stack, source: Topic, tmp_path: Path) -> None:
-    done = stack.run("sink", "dead-letters", "list", connector_file(tmp_path, source), check=False)
+def test_the_command_belongs_to_the_sink(stack, source: Topic, letters: Topic, config: Path, tmp_path: Path) -> None:
+    """Through a process of its own: results on stdout alone, errors with their exit code."""
+    publish(letters, letter(source, 2, b"two"))
+    listed = stack.run("sink", "dead-letters", "list", config, "--json")
+    assert [row["source_offset"] for row in rows(listed)] == [2]
+    without = tmp_path / "without.json"
+    without.write_text(json.dumps({"name": "without", "config": {"topics": source.name}}))
+    done = stack.run("sink", "dead-letters", "list", without, check=False)
     assert done.returncode == 3
     assert "errors.deadletterqueue.topic.name" in done.stderr
