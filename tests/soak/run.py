@@ -29,7 +29,7 @@ from tests.support.sinks import committed, wait_until
 from tests.support.toxics import ToxicProxy, toxic_proxy
 
 SINK = "soak"
-DRAIN_SECONDS = 120
+DRAIN_SECONDS = 300
 _QUIET_SHARE, _QUIET_SECONDS = 0.1, 60.0
 Say = Callable[[str], None]
 

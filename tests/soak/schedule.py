@@ -22,13 +22,13 @@ KINDS: dict[str, float] = {
     "snowflake-503": 10,
     "cut-requests": 6,
     "lose-answers": 6,
-    "lose-commit-answer": 8,
+    "lose-commit-answer": 40,
     "drop-staged-files": 8,
     "delete-checkpoint": 6,
     "add-partition": 8,
 }
 """Every kind, with the seconds that injecting it and recovering from it usually take here."""
-SHORT = ("kill-worker", "zombie-driver", "kill-driver", "kill-kafka", "lose-commit-answer", "drop-staged-files")
+SHORT = ("kill-worker", "zombie-driver", "kill-driver", "kill-kafka", "kill-snowflake", "drop-staged-files")
 """One of each important sort, for a soak of two minutes."""
 SHORT_SECONDS = 180.0
 _FIRST = 3.0
