@@ -84,6 +84,8 @@ class Tolerance:
     def publish(self) -> Tolerated | None:
         """Publish the dead letters, if there is a topic for them; None where no record was bad."""
         if not self._reasons:
+            if self._box:
+                self._box.check_attempt()
             return None
         # Never lowered: a shorter second try of a range must not hide what the first one published behind its end.
         end = max(self._seen.group_offset, self._last + 1)

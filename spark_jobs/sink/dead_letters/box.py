@@ -83,7 +83,7 @@ class LetterBox:
         meanwhile or Kafka does not answer, TerminalError where a person has to act.
         """
         if self._writer is None:
-            _refuse_second_attempt(self._where)
+            self.check_attempt()
             return 0
         self._writer.close()
         name = self._queue.transactional_id(self._topic_id, self._where.partition)
@@ -95,6 +95,21 @@ class LetterBox:
             count = kafka.send(self._letters(), position, confirm)
         self._path.unlink()
         return count
+
+    def check_attempt(self) -> None:
+        """Raise TransientError in a task that Spark runs again and that found nothing bad.
+
+        The attempt that was lost may have published, and may yet. A new epoch, which it is not of, settles that.
+        """
+        from pyspark import TaskContext  # late: who only reads letters needs no Spark
+
+        task = TaskContext.get()
+        if task is not None and task.attemptNumber() > 0:
+            raise TransientError(
+                f"Spark lost a task of {self._where} and ran it again.",
+                where=f"attempt {task.attemptNumber()}",
+                next_step="Nothing: the sink claims again, and what the lost task may have published is looked at.",
+            )
 
     def _fits(self, offsets: Sequence[int]) -> bool:
         return len(self._list(offsets)) <= LIMIT
@@ -130,19 +145,3 @@ class LetterBox:
 
 
 _READ = ("offset", "key", "value", "headers", "reason", "detail", "in_key")
-
-
-def _refuse_second_attempt(where: TopicPartition) -> None:
-    """A task that Spark runs again finds nothing bad; the lost attempt may have, and may yet publish.
-
-    A new epoch, which the lost attempt is not of, settles who is right.
-    """
-    from pyspark import TaskContext  # late: who only reads letters needs no Spark
-
-    task = TaskContext.get()
-    if task is not None and task.attemptNumber() > 0:
-        raise TransientError(
-            f"Spark lost a task of {where} and ran it again.",
-            where=f"attempt {task.attemptNumber()}",
-            next_step="Nothing: the sink claims again, and what the lost task may have published is looked at.",
-        )

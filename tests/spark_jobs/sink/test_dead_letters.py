@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka import Message as Letter
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark import TaskContext
 
 from firn import kafka
 from firn.connector.config import ErrorsConfig, SinkConfig
@@ -271,6 +272,20 @@ def test_a_claim_ends_the_transaction_of_a_zombie(queue, source, letters, tmp_pa
     assert found == [Letters(-1, frozenset(), "")]
     boxed(queue, source, found[0], tmp_path, 4).publish(9)
     assert offsets_of(read(letters)) == [4]
+
+
+def test_a_second_attempt_without_bad_records_lets_the_run_claim_again(queue, source, tmp_path, monkeypatch) -> None:
+    """The first attempt may have judged otherwise, and may publish once this one has reported."""
+
+    class SecondAttempt:
+        def attemptNumber(self) -> int:  # noqa: N802 - Spark's name
+            return 1
+
+    empty = boxed(queue, source, Letters(-1, frozenset()), tmp_path)
+    assert empty.publish(9) == 0
+    monkeypatch.setattr(TaskContext, "get", staticmethod(SecondAttempt))
+    with pytest.raises(TransientError):
+        empty.publish(9)
 
 
 KILLED = """
