@@ -14,6 +14,7 @@ from spark_jobs.sink.progress import RunReport
 from spark_jobs.sink.run import SinkRun
 from tests.support.kafka import Topic
 from tests.support.sinks import committed, landed, sql, wait_until
+from tests.support.snowflake import make_schema
 
 NewRun = Callable[..., SinkRun]
 AT_ONCE = {"buffer__count__records": "1", "firn__topics__refresh__seconds": "1"}
@@ -66,7 +67,7 @@ def until_records(run: SinkRun, done: Future[RunReport], records: int) -> None:
 def own_schema(settings: Settings) -> Settings:
     """Settings whose tables, stage and ledger nobody else uses: in a schema made just now."""
     name = f"FAULTS_{uuid.uuid4().hex[:8].upper()}"
-    sql(settings, f"CREATE SCHEMA {name}")
+    make_schema(settings, name)
     return settings.model_copy(update={"snowflake_schema": name})
 
 

@@ -22,6 +22,7 @@ from spark_jobs.sink.ledger_owner import SharedTargetError, SinkRunsError
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.transaction import transaction
 from tests.support.sinks import login_of, wait_until
+from tests.support.snowflake import drop_schema, make_schema
 
 pytestmark = pytest.mark.stack
 
@@ -36,19 +37,18 @@ def login(settings: Settings) -> SnowflakeLogin:
 
 
 @pytest.fixture(scope="module")
-def new_schema(login: SnowflakeLogin) -> Iterator[Callable[[], Namespace]]:
+def new_schema(settings: Settings, login: SnowflakeLogin) -> Iterator[Callable[[], Namespace]]:
     """Makes schemas, each with room for a ledger of its own."""
     made: list[str] = []
-    with connect(login) as admin:
 
-        def make() -> Namespace:
-            made.append(f"LEDGER_{uuid.uuid4().hex[:8].upper()}")
-            execute(admin, f"CREATE SCHEMA {login.database}.{made[-1]}")
-            return Namespace(login.database, made[-1])
+    def make() -> Namespace:
+        made.append(f"LEDGER_{uuid.uuid4().hex[:8].upper()}")
+        make_schema(settings, made[-1])
+        return Namespace(login.database, made[-1])
 
-        yield make
-        for schema in made:
-            execute(admin, f"DROP SCHEMA {login.database}.{schema}")
+    yield make
+    for schema in made:
+        drop_schema(settings, schema)
 
 
 @pytest.fixture(scope="module")
