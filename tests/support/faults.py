@@ -31,6 +31,7 @@ from snowflake.connector.cursor import SnowflakeCursorBase
 from spark_jobs.sink import batch as batches
 from spark_jobs.sink import run as runs
 from spark_jobs.sink.batch import BatchRunner
+from spark_jobs.sink.dead_letters.transaction import GroupTransactions
 from spark_jobs.sink.ledger import Ledger, Move, TopicPartition
 from spark_jobs.sink.ship import ShipPlan, ship
 
@@ -46,6 +47,8 @@ class Step(StrEnum):
     WRITING = "while a file is written"
     BEFORE_PUT = "before a PUT"
     PUT = "after a PUT"
+    BEFORE_LETTERS = "before dead letters are published"
+    LETTERS = "after dead letters were published"
     SHIPPED = "after all PUTs"
     BEGUN = "after BEGIN"
     COPIED = "after COPY"
@@ -57,15 +60,13 @@ class Step(StrEnum):
     REMOVED = "after the removal of files"
 
 
-IN_WORKERS = (Step.WRITING, Step.BEFORE_PUT, Step.PUT)
-
-
 class Kind(StrEnum):
     """What happens there."""
 
     KILL = "SIGKILL of the driver"
     KILL_WORKER = "SIGKILL of the process that gets there"
     STOP = "SIGSTOP of the driver"
+    TERM = "SIGTERM of the driver"
     CRASH = "an exception that nobody expects; nothing leaves this session afterwards"
     NO_SPACE = "ENOSPC"
     UNREACHABLE = "the Snowflake driver gives up"
@@ -108,6 +109,8 @@ class Fault:
                 _signal(self.driver, signal.SIGKILL)
             case Kind.STOP:
                 _signal(self.driver, signal.SIGSTOP)
+            case Kind.TERM:
+                os.kill(self.driver, signal.SIGTERM)
             case Kind.KILL_WORKER:
                 _signal(os.getpid(), signal.SIGKILL)
             case Kind.CRASH:
@@ -204,6 +207,7 @@ def in_worker(
     with (
         patch.object(SnowflakeCursorBase, "execute", hooks.statement(SnowflakeCursorBase.execute)),
         patch.object(pq.ParquetWriter, "write_table", hooks.writing(pq.ParquetWriter.write_table)),
+        patch.object(GroupTransactions, "send", hooks.letters(GroupTransactions.send)),
         moved_clock(clock),
     ):
         yield from ship(plan, rows)
@@ -281,6 +285,15 @@ class _Hooks:
             return original(writer, *args, **kwargs)
 
         return write_table
+
+    def letters(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def send(*args: Any, **kwargs: Any) -> Any:
+            self._at(Step.BEFORE_LETTERS)
+            answer = original(*args, **kwargs)
+            self._at(Step.LETTERS)
+            return answer
+
+        return send
 
 
 _Steps = tuple[Step, ...]

@@ -15,14 +15,15 @@ from firn.errors import FirnError, TransientError
 from firn.settings import Settings
 from firn.snowflake import connect, execute
 from tests.support.faults import CrashError, Fault, Interruption, Kind, Step, armed
-from tests.support.faults_checks import NewRun, agrees, exactly_once, impatient
+from tests.support.faults_checks import NewRun, agrees, exactly_once, held, impatient
 from tests.support.kafka import Topic
-from tests.support.sinks import JSON, committed, login_of, sql
+from tests.support.sinks import JSON, committed, landed, login_of, sql
 
 pytestmark = pytest.mark.stack
 
 DAY = 86_400.0
-CRASHES = [step for step in Step if step != Step.WRITING]
+OF_LETTERS = [Step.BEFORE_LETTERS, Step.LETTERS]
+CRASHES = [step for step in Step if step not in (Step.WRITING, *OF_LETTERS)]
 BEFORE_COMMIT = CRASHES[: CRASHES.index(Step.COMMITTED)]
 
 
@@ -44,6 +45,24 @@ def test_a_crash_between_any_two_steps_loses_and_doubles_nothing(
     topic.send([b"3"])
     new_run(topic, **JSON).run()
     exactly_once(settings, topic, {0: 10 * len(CRASHES) + 1, 1: 5 * len(CRASHES)})
+
+
+@pytest.mark.parametrize("step", [*OF_LETTERS, Step.SHIPPED, Step.COMMITTED])
+def test_a_crash_around_dead_letters_publishes_each_once(
+    settings: Settings, new_run: NewRun, tmp_path: Path, step: Step
+) -> None:
+    topic = Topic(settings, "letter", partitions=1)
+    letters = Topic(settings, "dlq", partitions=1)
+    topic.send([b"1", b"{", b"2", b"}"])
+    tolerant = {"errors__tolerance": "all", "errors__deadletterqueue__topic__name": letters.name, **JSON}
+    fault = Fault(step, Kind.CRASH, str(tmp_path))
+    with armed(fault), pytest.raises((FirnError, CrashError)):
+        new_run(topic, **tolerant).run()
+    assert fault.fired == 1
+    new_run(topic, **tolerant).run()
+    assert landed(settings, topic) == [(0, 0), (0, 2)]
+    assert committed(settings, topic) == {0: 4}
+    assert list(held(letters).values()) == [b"{", b"}"]
 
 
 def test_a_killed_python_worker_is_replaced_within_the_run(settings: Settings, new_run: NewRun, tmp_path: Path) -> None:
@@ -126,3 +145,16 @@ def test_a_lock_that_is_held_for_too_long_is_waited_for_again(
             report = new_run(topic, **JSON).run()
     assert (held.fired, report.epoch) == (1, 2)
     exactly_once(settings, topic, {0: 10})
+
+
+def test_a_batch_that_runs_when_the_sink_is_asked_to_end_is_brought_to_its_end(
+    settings: Settings, new_run: NewRun
+) -> None:
+    topic = Topic(settings, "asked", partitions=1)
+    topic.send([b"1"] * 30)
+    stop = threading.Event()
+    with armed(Interruption(Step.COPIED, stop.set)):
+        assert new_run(topic, stop=stop, firn__batch__records="10", **JSON).run().records == 10
+    exactly_once(settings, topic, {0: 10})
+    new_run(topic, **JSON).run()
+    exactly_once(settings, topic, {0: 30})

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions
 
 from firn.errors import FirnError
 from firn.settings import Settings
 from spark_jobs.sink.ledger import LostPositionError
 from tests.support.faults import Interruption, Step, armed
-from tests.support.faults_checks import NewRun, exactly_once, going_on, until_records
+from tests.support.faults_checks import NewRun, exactly_once, going_on, held, until_records
 from tests.support.kafka import Topic
 from tests.support.sinks import JSON, committed, landed, wait_until
 
@@ -126,28 +126,15 @@ def test_markers_of_transactions_hold_nothing_back(
     assert len(landed(settings, topic)) == len(rows) + (0 if parameters else 1)
 
 
-def kept(topic: Topic) -> list[int]:
-    """The offsets of partition 0 that Kafka still holds."""
-    consumer = Consumer(topic.client.librdkafka() | {"group.id": topic.name, "enable.partition.eof": True})
-    consumer.assign([TopicPartition(topic.name, 0, 0)])
-    offsets: list[int] = []
-    try:
-        while (message := consumer.poll(30)) and message.error() is None:
-            offsets.append(message.offset())
-    finally:
-        consumer.close()
-    return offsets
-
-
 @pytest.mark.full
 def test_gaps_of_compaction_are_no_loss(settings: Settings, new_run: NewRun) -> None:
     often = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.001"}
     topic = Topic(settings, "compact", partitions=1, config=often | {"max.compaction.lag.ms": "100"})
     for _ in range(5):
         topic.send([b"1"] * 10, keys=["k"] * 10)
-    wait_until(lambda: len(kept(topic)) < 50, seconds=120, what="the cleaner has run")
+    wait_until(lambda: len(held(topic)) < 50, seconds=120, what="the cleaner has run")
     new_run(topic, **JSON).run()
     rows = [offset for _, offset in landed(settings, topic)]
-    assert set(kept(topic)) <= set(rows) <= set(range(50))
+    assert set(held(topic)) <= set(rows) <= set(range(50))
     assert len(rows) == len(set(rows)) < 50
     assert committed(settings, topic) == {0: 50}

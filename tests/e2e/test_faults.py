@@ -1,0 +1,150 @@
+"""Real drivers that are killed, stopped and asked to end between any two steps of the commit protocol."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firn.settings import PROJECT_ROOT
+from tests.support.faults import Fault, Kind, Step, environment
+from tests.support.faults_checks import agrees, exactly_once
+from tests.support.kafka import Topic
+from tests.support.sinks import JSON, committed, connector_file, login_of, wait_until
+from tests.support.toxics import Effect, toxic_proxy
+
+pytestmark = pytest.mark.stack
+
+FENCED, TRANSIENT = 5, 4
+END_SECONDS = 180
+OF_LETTERS = (Step.BEFORE_LETTERS, Step.LETTERS)
+
+
+@contextmanager
+def job(stack: Any, file: Path, *faults: Fault, once: bool = True) -> Iterator[subprocess.Popen[bytes]]:
+    """The sink's main program with faults armed, and Spark with it, gone at the end of the block."""
+    command = [sys.executable, "-m", "tests.support.faulty_job", str(file), *(["--once"] if once else [])]
+    process = subprocess.Popen(
+        command,
+        cwd=PROJECT_ROOT,
+        env=stack.env | environment(*faults),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        os.killpg(process.pid, signal.SIGKILL) if process.poll() is None else None
+        process.wait()
+
+
+def run(stack: Any, file: Path, *faults: Fault) -> int:
+    """Run to its end; returns the exit code, negative for a signal."""
+    with job(stack, file, *faults) as process:
+        return process.wait(END_SECONDS)
+
+
+def test_drivers_killed_at_the_worst_moments_lose_and_double_nothing(stack, tmp_path: Path) -> None:
+    """One process after the other; each takes over from the one that was killed."""
+    topic = Topic(stack.settings, "killed")
+    file = connector_file(tmp_path, topic, firn__batch__records="20", **JSON)
+    topic.send([b"1"] * 60)
+    topic.send([b"2"] * 60, partition=1)
+    for step in (Step.PUT, Step.COPIED, Step.COMMITTED):
+        fault = Fault(step, Kind.KILL, str(tmp_path / step.name))
+        assert run(stack, file, fault) == -signal.SIGKILL
+        assert fault.fired
+        assert agrees(stack.settings, topic), step
+    assert sum(committed(stack.settings, topic).values()) == 20
+    assert run(stack, file) == 0
+    exactly_once(stack.settings, topic, {0: 60, 1: 60})
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("step", [step for step in Step if step not in OF_LETTERS])
+def test_a_driver_killed_between_two_steps_loses_and_doubles_nothing(stack, tmp_path: Path, step: Step) -> None:
+    topic = Topic(stack.settings, "kill")
+    file = connector_file(tmp_path, topic, firn__batch__records="20", **JSON)
+    topic.send([b"1"] * 30)
+    topic.send([b"2"] * 30, partition=1)
+    fault = Fault(step, Kind.KILL, str(tmp_path / "fault"), nth=2)
+    if step == Step.CLAIMED:
+        fault = Fault(step, Kind.KILL, str(tmp_path / "fault"))
+    assert run(stack, file, fault) == -signal.SIGKILL
+    assert fault.fired
+    wait_until(lambda: agrees(stack.settings, topic), what="what was open is rolled back")
+    assert run(stack, file) == 0
+    exactly_once(stack.settings, topic, {0: 30, 1: 30})
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("step", [Step.PUT, Step.SHIPPED, Step.COPIED, Step.COMMITTED])
+def test_a_stopped_driver_wakes_up_fenced_and_writes_nothing(stack, tmp_path: Path, step: Step) -> None:
+    topic = Topic(stack.settings, "zombie")
+    file = connector_file(tmp_path, topic, **JSON)
+    topic.send([b"1"] * 10)
+    fault = Fault(step, Kind.STOP, str(tmp_path / "fault"))
+    with job(stack, file, fault) as zombie:
+        wait_until(lambda: fault.fired, seconds=120, what="the driver is stopped")
+        topic.send([b"2"] * 10)
+        assert run(stack, file) == 0
+        exactly_once(stack.settings, topic, {0: 20})
+        topic.send([b"3"] * 10)  # something that the zombie could take
+        zombie.send_signal(signal.SIGCONT)
+        code = zombie.wait(END_SECONDS)
+    assert code == FENCED
+    assert committed(stack.settings, topic) == {0: 20, 1: 0}
+    assert agrees(stack.settings, topic)
+    assert run(stack, file) == 0
+    exactly_once(stack.settings, topic, {0: 30})
+
+
+@pytest.mark.full
+def test_a_driver_that_is_asked_to_end_in_mid_batch_ends_it_and_then_itself(stack, tmp_path: Path) -> None:
+    topic = Topic(stack.settings, "asked", partitions=1)
+    file = connector_file(tmp_path, topic, firn__batch__records="20", **JSON)
+    topic.send([b"1"] * 60)
+    assert run(stack, file, Fault(Step.COPIED, Kind.TERM, str(tmp_path / "fault"))) == 0
+    exactly_once(stack.settings, topic, {0: 20})
+    assert run(stack, file) == 0
+    exactly_once(stack.settings, topic, {0: 60})
+
+
+@pytest.mark.full
+def test_two_first_starts_at_once_land_every_record_once(stack, tmp_path: Path) -> None:
+    topic = Topic(stack.settings, "twins")
+    file = connector_file(tmp_path, topic, firn__batch__records="20", **JSON)
+    topic.send([b"1"] * 60)
+    topic.send([b"2"] * 60, partition=1)
+    with job(stack, file) as one, job(stack, file) as other:
+        codes = {one.wait(END_SECONDS), other.wait(END_SECONDS)}
+    assert codes <= {0, FENCED}
+    assert 0 in codes
+    exactly_once(stack.settings, topic, {0: 60, 1: 60})
+
+
+@pytest.mark.full
+def test_a_batch_that_hangs_on_snowflake_is_abandoned_when_the_sink_is_asked_to_end(stack, tmp_path: Path) -> None:
+    topic = Topic(stack.settings, "hang")
+    topic.send([b"1"] * 10)
+    login = login_of(stack.settings)
+    with toxic_proxy(f"{login.protocol}://{login.host}:{login.port}") as proxy:
+        hanging = proxy.add(Effect.HANG, "COPY INTO")
+        through = {"snowflake__url__name": proxy.address}
+        with job(stack, connector_file(tmp_path, topic, **through, **JSON)) as process:
+            wait_until(lambda: hanging.fired, seconds=120, what="the batch hangs")
+            process.send_signal(signal.SIGTERM)
+            code = process.wait(100)
+    assert code in (0, TRANSIENT)
+    assert agrees(stack.settings, topic)
+    assert run(stack, connector_file(tmp_path, topic, **JSON)) == 0
+    exactly_once(stack.settings, topic, {0: 10})
