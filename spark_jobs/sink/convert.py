@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.connector.config import SinkConfig
-from spark_jobs.sink.decode.records import BadRecord, Decoded, Decoder
+from spark_jobs.sink.decode.records import MAX_TEXT, TOO_LARGE, BadRecord, Decoded, Decoder
 from spark_jobs.sink.ledger import TopicPartition
 from spark_jobs.sink.metadata import record_metadata
 from spark_jobs.sink.worker import now_ms
@@ -53,7 +53,7 @@ def convert(
 ) -> Converted:
     """The rows of `batch` (the columns of `source.COLUMNS`, one partition, offsets rising)."""
     values, keys = value.decode(batch.column("value")), key.decode(batch.column("key"))
-    bad = _bad_rows(values, keys)
+    bad = _bad_rows(values, keys, _oversized(values))
     if bad and config.errors.tolerance == "none":
         bad = bad[:1]
         rows = _before(values, bad[0].row)
@@ -79,10 +79,22 @@ def convert(
     return Converted(offsets.to_numpy(), metadata, rows.content, bad)
 
 
-def _bad_rows(values: Decoded, keys: Decoded) -> tuple[BadRecord, ...]:
+def _oversized(values: Decoded) -> list[BadRecord]:
+    """Texts that are longer in bytes than decoders count in characters, and than a VARIANT takes."""
+    if values.content.nbytes <= MAX_TEXT:
+        return []
+    sizes = pc.binary_length(values.content).fill_null(0).to_numpy()
+    of = np.arange(len(sizes)) if values.origin is None else values.origin
+    return [
+        BadRecord(int(of[at]), TOO_LARGE, f"its JSON has {sizes[at]} bytes, a VARIANT takes {MAX_TEXT}")
+        for at in np.flatnonzero(sizes > MAX_TEXT)
+    ]
+
+
+def _bad_rows(values: Decoded, keys: Decoded, oversized: list[BadRecord]) -> tuple[BadRecord, ...]:
     """One fault a record: its value's, where both are bad."""
     of_keys = (replace(bad, detail=f"in the key: {bad.detail}", in_key=True) for bad in keys.bad)
-    faults = {bad.row: bad for bad in (*of_keys, *values.bad)}
+    faults = {bad.row: bad for bad in (*of_keys, *oversized, *values.bad)}
     return tuple(faults[row] for row in sorted(faults))
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from firn.connector.config import SinkConfig
 from spark_jobs.sink.convert import Converted, convert
-from spark_jobs.sink.decode.records import BadRecord, Decoded
+from spark_jobs.sink.decode.records import MAX_TEXT, BadRecord, Decoded
 from spark_jobs.sink.ledger import TopicPartition
 from spark_jobs.sink.ship import by_partition
 
@@ -113,3 +113,10 @@ def test_a_task_with_several_partitions_takes_them_apart() -> None:
     assert found == [("t", 0, 2), ("t", 1, 3), ("u", 1, 1), ("u", 0, 2)]
     assert [p.num_rows for p in by_partition(parts[1])] == [3]
     assert list(by_partition(batch(0))) == []
+
+
+def test_a_text_of_more_bytes_than_a_variant_takes_is_bad_however_few_its_characters() -> None:
+    large = '"' + "\N{GREEK SMALL LETTER ALPHA}" * (MAX_TEXT // 2) + '"'
+    rows = converted(decoded(["1", large, "3"]), KEYS, 3)
+    assert rows.content.to_pylist() == ["1"]
+    assert [(bad.row, bad.reason) for bad in rows.bad] == [(1, "too_large")]
