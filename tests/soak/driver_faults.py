@@ -12,6 +12,7 @@ from snowflake.connector import errors as driver
 
 from firn.errors import FencedError
 from tests.soak.keeper import Driver
+from tests.soak.processes import alive, send
 from tests.soak.schedule import Planned
 from tests.soak.world import SETTLE_SECONDS, Fired, World
 from tests.support.sinks import wait_until
@@ -23,9 +24,9 @@ def kill_driver(world: World, planned: Planned) -> Fired:
     family = victim.family
     at = time.time()
     for member in family if planned.whole else family[:1]:
-        _signal(member, signal.SIGKILL)
+        send(member, signal.SIGKILL)
     seen = victim.ended(-signal.SIGKILL, SETTLE_SECONDS)
-    wait_until(lambda: not any(map(_runs, family)), seconds=SETTLE_SECONDS, what="nothing of the driver lives on")
+    wait_until(lambda: not any(map(alive, family)), seconds=SETTLE_SECONDS, what="nothing of the driver lives on")
     return Fired(at, f"{seen}, {len(family)} processes are gone")
 
 
@@ -36,8 +37,8 @@ def kill_worker(world: World, planned: Planned) -> Fired:
     assert workers, "the workers went away by themselves"
     victim = workers[planned.pick % len(workers)]
     at = time.time()
-    _signal(victim, signal.SIGKILL)
-    wait_until(lambda: not _runs(victim), what="the worker is gone")
+    send(victim, signal.SIGKILL)
+    wait_until(lambda: not alive(victim), what="the worker is gone")
     return Fired(at, f"worker {victim.pid}, one of {len(workers)}, is gone")
 
 
@@ -46,7 +47,7 @@ def stop_driver(world: World, planned: Planned) -> Fired:
     victim = world.keeper.driver
     victim.may_end.add(0)
     at = time.time()
-    _signal(psutil.Process(victim.process.pid), signal.SIGTERM)
+    send(psutil.Process(victim.process.pid), signal.SIGTERM)
     return Fired(at, victim.ended(0, SETTLE_SECONDS))
 
 
@@ -84,7 +85,7 @@ def _frozen_without_lock(world: World, victim: Driver, *, whole: bool) -> Iterat
         nonlocal frozen, at
         frozen, at = victim.family if whole else victim.family[:1], time.time()
         for member in frozen:
-            _signal(member, signal.SIGSTOP)
+            send(member, signal.SIGSTOP)
         if _ledger_is_free(world):
             return True
         thaw()
@@ -92,7 +93,7 @@ def _frozen_without_lock(world: World, victim: Driver, *, whole: bool) -> Iterat
 
     def thaw() -> None:
         for member in frozen:
-            _signal(member, signal.SIGCONT)
+            send(member, signal.SIGCONT)
 
     try:
         wait_until(freeze, seconds=SETTLE_SECONDS, what="the driver is frozen outside a commit")
@@ -113,17 +114,3 @@ def _ledger_is_free(world: World) -> bool:
             return True
         finally:
             cursor.execute("ROLLBACK")
-
-
-def _signal(member: psutil.Process, number: signal.Signals) -> None:
-    try:
-        member.send_signal(number)
-    except psutil.NoSuchProcess:
-        return
-
-
-def _runs(member: psutil.Process) -> bool:
-    try:
-        return member.is_running() and member.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False

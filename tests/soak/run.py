@@ -30,6 +30,7 @@ from tests.support.toxics import ToxicProxy, toxic_proxy
 
 SINK = "soak"
 DRAIN_SECONDS = 300
+_LAST_SECONDS = 10.0
 _QUIET_SHARE, _QUIET_SECONDS = 0.1, 60.0
 Say = Callable[[str], None]
 
@@ -89,6 +90,8 @@ def run_soak(plan: Plan, stack: SoakStack, say: Say) -> Result:
             soak.run(result)
         except AssertionError as error:
             result.failures.append(str(error))
+        except Exception as error:
+            result.failures.append(f"the soak itself broke: {error!r}")
         finally:
             soak.end(result)
     result.seconds = time.monotonic() - began
@@ -129,7 +132,7 @@ class _Soak:
 
     def end(self, result: Result) -> None:
         """Stop the parts that run, and judge."""
-        self._traffic.stop()
+        self._traffic.stop(seconds=_LAST_SECONDS)
         if self._keeper.drivers and (fault := self._keeper.stop()):
             result.failures.append(fault)
         self._watch.stop()

@@ -14,8 +14,6 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
-
 from firn.local import process
 from firn.local.home import LOOPBACK, Home
 from firn.local.order import each_in_order, needed_by
@@ -23,6 +21,7 @@ from firn.local.server import Server
 from firn.local.stack import SERVERS, with_ports
 from firn.local.starting import Starter
 from firn.settings import PROJECT_ROOT, Settings
+from tests.soak.processes import alive, send
 from tests.support.sinks import wait_until
 
 NAMES = ("secrets-manager", "kafka", "schema-registry", "snowflake")
@@ -60,8 +59,8 @@ class SoakStack:
         found = process.find(self.home.pid_file(name))
         assert found is not None, f"{name} did not run"
         for member in [*found.children(recursive=True), found]:
-            member.send_signal(signal.SIGKILL)
-        wait_until(lambda: not _alive(found), seconds=GONE_SECONDS, what=f"{name} is gone")
+            send(member, signal.SIGKILL)
+        wait_until(lambda: not alive(found), seconds=GONE_SECONDS, what=f"{name} is gone")
         assert self.refuses(name), f"somebody still listens at {name}'s port"
         return f"{name} (pid {found.pid}) is gone, port {self.home.ports[name]} refuses"
 
@@ -85,7 +84,3 @@ class SoakStack:
     def _bring_up(self, server: Server, abandon: threading.Event) -> None:
         seconds = Starter(self.home).bring_up(server, abandon)
         self._say(f"{server.name} is ready ({seconds:.1f} s)")
-
-
-def _alive(found: psutil.Process) -> bool:
-    return found.is_running() and found.status() != psutil.STATUS_ZOMBIE

@@ -67,6 +67,7 @@ class Traffic:
         self.acknowledged: dict[TopicPartition, Acknowledged] = {}
         self.failures: list[str] = []
         self._versions = 0
+        self._patience = 0.0
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="traffic")
         for feed in (self.busy, self.quiet):
@@ -79,8 +80,9 @@ class Traffic:
         """Begin to produce."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Stop and wait until everything is acknowledged."""
+    def stop(self, seconds: float = PATIENCE_MS / 1000) -> None:
+        """Stop, and wait until everything is acknowledged, or `seconds` have passed."""
+        self._patience = seconds
         self._end.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -116,7 +118,7 @@ class Traffic:
                 self._producer.poll(0)
         except Exception as error:
             self.failures.append(f"the producer broke: {error}")
-        if left := self._producer.flush(PATIENCE_MS / 1000):
+        if left := self._producer.flush(self._patience):
             self.failures.append(f"{left} records were never acknowledged")
 
     def _send(self, feed: _Feed) -> None:
