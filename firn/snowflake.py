@@ -206,13 +206,13 @@ def close_quietly(connection: SnowflakeConnection) -> None:
 
 def query(connection: SnowflakeConnection, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
     """Run one statement and return its rows as dictionaries by column name. Errors are Firn's own."""
-    with translated(sql=sql), connection.cursor(snowflake.connector.DictCursor) as cursor:
+    with translated(sql=sql, role=connection.role or ""), connection.cursor(snowflake.connector.DictCursor) as cursor:
         cursor.execute(sql, tuple(params) or None)
         return [dict(row) for row in cursor.fetchall()]
 
 
 def execute(connection: SnowflakeConnection, sql: str, params: Sequence[Any] = ()) -> int:
     """Run one statement and return how many rows it changed."""
-    with translated(sql=sql), connection.cursor() as cursor:
+    with translated(sql=sql, role=connection.role or ""), connection.cursor() as cursor:
         cursor.execute(sql, tuple(params) or None)
         return int(cursor.rowcount or 0)

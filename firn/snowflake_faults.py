@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from snowflake.connector import errors as driver
 
 from firn.errors import AuthenticationError, ConfigError, FirnError, PrivilegeError, TerminalError, TransientError
+from firn.snowflake_fixes import grant_for, missing_object, step_for_missing
 
 
 class LockConflictError(TransientError):
@@ -23,47 +24,52 @@ class MissingObjectError(TerminalError):
 
 
 @contextmanager
-def translated(login: str = "", sql: str = "") -> Iterator[None]:
-    """Turn the driver's errors into Firn's two roots. `login` says where a login goes; empty for a statement."""
+def translated(login: str = "", sql: str = "", role: str = "") -> Iterator[None]:
+    """Turn the driver's errors into Firn's two roots. `login` says where a login goes; empty for a statement.
+
+    `role` is whose privileges a statement runs with, for the GRANT that a message asks for.
+    """
     try:
         yield
     except driver.Error as error:
-        raise _translate(error, login, sql) from error
+        raise _translate(error, login, sql, role) from error
 
 
 # 3901xx and 3902xx are the server's refusals of a login (390144: the JWT is invalid); 2510xx the driver's own.
 _SESSION_GONE = {390111, 390112, 390114}
 _AUTHENTICATION = {*range(390100, 390300), 251005, 251008} - _SESSION_GONE
+_INSUFFICIENT = 3001
+_NOT_THIS_ROLE = {
+    3013: "GRANT ROLE <role> TO USER <user>; a session may only take roles of its user.",
+    3041: "Somebody else made it: grant the role privileges on it, or drop it.",
+}
 _NOT_FOUND = {2003, 2043, 2004}
 _LOCKED, _NO_WAREHOUSE, _CANCELED = 625, 606, {603, 604}
 # What is wrong with a statement; every other error of the driver is about getting an answer at all.
 _ABOUT_THE_STATEMENT = (driver.ProgrammingError, driver.DataError, driver.IntegrityError, driver.NotSupportedError)
 
 
-def _translate(error: driver.Error, login: str, sql: str) -> FirnError:
+def _translate(error: driver.Error, login: str, sql: str, role: str) -> FirnError:
     number, text = error.errno or 0, str(error.msg or error).strip()
     where = f"Snowflake, {login}" if login else f"Snowflake, statement: {' '.join(sql.split())[:200]}"
     if number in _AUTHENTICATION:
         return AuthenticationError(
-            f"Snowflake refused the login: {text}",
-            where=where,
-            next_step="Check account, user, role and private_key in the Snowflake secret; DESC USER shows the "
-            "fingerprint of the public key that Snowflake holds.",
+            f"Authentication failed: Snowflake refused the login: {text}", where=where, next_step=_login_step(text)
         )
-    if number == 3001:
-        return PrivilegeError(
-            f"Insufficient privileges: {text}",
-            where=where,
-            next_step="SHOW GRANTS TO ROLE <the sink's role> and grant what is missing.",
-        )
+    if number == _INSUFFICIENT:
+        return PrivilegeError(f"Insufficient privileges: {text}", where=where, next_step=grant_for(text, sql, role))
+    if number in _NOT_THIS_ROLE:
+        return PrivilegeError(f"Insufficient privileges: {text}", where=where, next_step=_NOT_THIS_ROLE[number])
     if number in _NOT_FOUND:
-        return MissingObjectError(text, where=where, next_step="Create the object, or grant the role access to it.")
+        kind, name = missing_object(text)
+        what = f"{kind} not found: {text}" if kind else text
+        return MissingObjectError(what, where=where, next_step=step_for_missing(kind, name, sql, role))
     if number == _NO_WAREHOUSE:
         return ConfigError(
             text,
             where=where,
-            next_step="Name a warehouse that exists and that the role may use: firn.snowflake.warehouse, "
-            "FIRN_SNOWFLAKE_WAREHOUSE or `warehouse` in the Snowflake secret.",
+            next_step="Name a warehouse that exists: firn.snowflake.warehouse, FIRN_SNOWFLAKE_WAREHOUSE or `warehouse` "
+            f"in the Snowflake secret; and GRANT USAGE ON WAREHOUSE <warehouse> TO ROLE {role or '<role>'};",
         )
     if number == _LOCKED:
         return LockConflictError(text, where=where, next_step="Another transaction was in the way; it is tried again.")
@@ -76,3 +82,17 @@ def _translate(error: driver.Error, login: str, sql: str) -> FirnError:
             "for the local stack see `firn status`.",
         )
     return TerminalError(text, where=where, next_step="Correct the statement or the object it names.")
+
+
+def _login_step(text: str) -> str:
+    """What to do about a refused login, by what Snowflake says of it."""
+    if "is not granted to this user" in text:
+        return "GRANT ROLE <role> TO USER <user>; or correct `role` in the Snowflake secret (snowflake.role.name)."
+    if "specified in the connect string" in text:
+        return "Make the role, or correct `role` in the Snowflake secret (snowflake.role.name)."
+    if "access disabled" in text:
+        return "ALTER USER <user> SET DISABLED = FALSE;"
+    return (
+        "Check account, user, role and private_key (the full PEM) in the Snowflake secret; DESC USER shows the "
+        "fingerprint of the public key that Snowflake holds."
+    )

@@ -28,7 +28,7 @@ def run_statements(connection: SnowflakeConnection, text: str) -> Iterator[Resul
     """Run statements one after the other; each result is there before the next statement runs."""
     for statement, _ in split_statements(io.StringIO(text), remove_comments=True):
         if statement and statement.strip().rstrip(";").strip():
-            with translated(sql=statement), connection.cursor() as cursor:
+            with translated(sql=statement, role=connection.role or ""), connection.cursor() as cursor:
                 cursor.execute(statement)
                 yield _result(cursor)
 

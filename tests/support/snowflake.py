@@ -116,7 +116,8 @@ class OwnUser:
 
     def _secrets(self) -> Any:
         settings = self.stack_settings
-        assert settings.aws_access_key_id and settings.aws_secret_access_key
+        assert settings.aws_access_key_id is not None
+        assert settings.aws_secret_access_key is not None
         return boto3.session.Session().client(
             "secretsmanager",
             region_name=settings.aws_region,
