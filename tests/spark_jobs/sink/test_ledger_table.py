@@ -154,6 +154,14 @@ def test_an_older_run_cannot_move_beat_keep_or_claim_back(connection, new_run) -
     assert offsets(newer, connection)[P0] == 0
 
 
+def test_what_a_run_shipped_before_it_claimed_again_cannot_move(connection, new_run) -> None:
+    run = new_run()
+    epoch = claim(run, connection).epoch
+    claim(run, connection)
+    with pytest.raises(FencedError), transaction(connection):
+        run.move(connection, epoch, "1-0", [Move(P0, 0, 7)])
+
+
 def test_a_claim_looks_at_kafka_when_no_older_run_can_commit_any_more(login, connection, new_run) -> None:
     older, newer = new_run(), new_run()
     epoch = claim(older, connection).epoch
