@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka import Message as Record
 from typer.testing import CliRunner
 
 from firn.connector.config import ErrorsConfig, SinkConfig
@@ -23,6 +21,9 @@ from spark_jobs.sink.dead_letters.replay import Replay
 from spark_jobs.sink.dead_letters.transaction import Committed, GroupTransactions, Message
 from tests.support.kafka import Topic
 from tests.support.sinks import connector_file
+
+
+pytestmark = pytest.mark.stack
 
 
 @pytest.fixture
@@ -76,22 +77,6 @@ def publish(letters: Topic, *messages: Message) -> None:
             transactions.send(named, Committed(0, ""), lambda: None)
 
 
-def read(topic: Topic, partition: int) -> list[Record]:
-    own = {"group.id": "test", "isolation.level": "read_committed", "enable.partition.eof": "true"}
-    consumer = Consumer(topic.client.librdkafka() | own)
-    consumer.assign([TopicPartition(topic.name, partition, 0)])
-    found: list[Record] = []
-    try:
-        while True:
-            message = consumer.poll(10)
-            assert message is not None, "no end of the partition within 10 s"
-            if message.error():
-                return found
-            found.append(message)
-    finally:
-        consumer.close()
-
-
 def rows(done: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -132,16 +117,16 @@ def test_replay_sends_every_record_back_once(firn, source: Topic, letters: Topic
     planned = rows(firn("replay", "--dry-run", "--json"))
     assert planned == [{"topic": source.name, "partition": p, "letters": 1} for p in (0, 1)]
     assert firn("replay", answer="n\n").exit_code == 1
-    assert read(source, 0) == []
+    assert source.read(0) == []
     assert "2 records sent back" in firn("replay", answer="y\n").stderr
     publish(letters, letter(source, 6, b"six"))
     assert rows(firn("replay", "--yes", "--json")) == [{"topic": source.name, "partition": 0, "letters": 1}]
     assert "Nothing is left" in firn("replay", "--yes").stderr
-    two, six = read(source, 0)
+    two, six = source.read(0)
     assert (two.key(), two.value(), two.timestamp()[1]) == (b"k", b"two", 1_700_000_000_123)
     assert two.headers() == [("trace", b"\x00\xff"), ("trace", b"second")]
     assert six.value() == b"six"
-    assert [record.value() for record in read(source, 1)] == [None]
+    assert [record.value() for record in source.read(1)] == [None]
 
 
 def test_one_letter_is_replayed_alone_and_not_again_with_the_others(firn, source: Topic, letters: Topic) -> None:
@@ -151,7 +136,7 @@ def test_one_letter_is_replayed_alone_and_not_again_with_the_others(firn, source
     assert rows(firn("replay", *only, "--json")) == []
     assert [row["letters"] for row in rows(firn("replay", "--yes", "--json"))] == [2]
     assert rows(firn("replay", *only, "--json")) == []
-    assert [record.value() for record in read(source, 0)] == [b"2", b"0", b"4"]
+    assert [record.value() for record in source.read(0)] == [b"2", b"0", b"4"]
     assert firn("replay", "--partition", "0").exit_code == 2
 
 
@@ -159,7 +144,7 @@ def test_letters_without_context_go_to_the_only_topic(firn, source: Topic, lette
     publish(letters, Message("", 0, b"a", b"1", [("own", b"h")], 1_700_000_000_123, ""))
     assert rows(firn("list", "--json"))[0]["topic"] is None
     assert firn("replay", "--yes").exit_code == 0
-    found = read(source, 0) + read(source, 1)
+    found = source.read(0) + source.read(1)
     assert [(record.value(), record.headers()) for record in found] == [(b"1", [("own", b"h")])]
 
 
@@ -187,7 +172,7 @@ def test_a_replay_that_another_one_overtook_sends_nothing(source: Topic, letters
     assert [row.letters for row in early.send()] == [1]
     with pytest.raises(TransientError):
         late.send()
-    assert len(read(source, 0)) == 1
+    assert len(source.read(0)) == 1
 
 
 def test_the_command_belongs_to_the_sink(stack, source: Topic, letters: Topic, config: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import fastavro
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from confluent_kafka.schema_registry import Schema
 
@@ -94,6 +94,22 @@ class Topic:
             producer.poll(0)
         assert producer.flush(30) == 0
         assert failed == []
+
+    def read(self, partition: int = 0) -> list[Message]:
+        """All records of a partition that a reader of committed records sees."""
+        own = {"group.id": "test", "isolation.level": "read_committed", "enable.partition.eof": "true"}
+        consumer = Consumer(self.client.librdkafka() | own)
+        consumer.assign([TopicPartition(self.name, partition, 0)])
+        found: list[Message] = []
+        try:
+            while True:
+                message = consumer.poll(10)
+                assert message is not None, "no end of the partition within 10 s"
+                if message.error():
+                    return found
+                found.append(message)
+        finally:
+            consumer.close()
 
 
 def framed(schema_id: int, schema: dict[str, Any], records: Iterable[dict[str, Any]]) -> list[bytes]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import KafkaError
 from confluent_kafka import Message as Letter
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +23,8 @@ from pyspark import TaskContext
 
 from firn import kafka
 from firn.connector.config import ErrorsConfig, SinkConfig
-from firn.errors import ConfigError, TerminalError, TransientError
+from firn.errors import ConfigError, FirnError, PrivilegeError, TerminalError, TransientError
+from firn.kafka_faults import ConnectionFaults
 from firn.settings import PROJECT_ROOT
 from spark_jobs.sink.dead_letters import (
     DeadLetterQueue,
@@ -33,6 +34,7 @@ from spark_jobs.sink.dead_letters import (
     forget_letters,
     published_letters,
 )
+from spark_jobs.sink.dead_letters.faults import LetterFaults
 from spark_jobs.sink.dead_letters.headers import NAMES, without_context
 from spark_jobs.sink.dead_letters.offset_list import LIMIT, UnreadableError, read_list, write_list
 from spark_jobs.sink.dead_letters.queue import queue_of
@@ -41,6 +43,8 @@ from spark_jobs.sink.decode.records import MALFORMED_AVRO, WRONG_MAGIC, BadRecor
 from spark_jobs.sink.ledger import TopicPartition as Where
 from tests.support.kafka import Topic
 from tests.support.sinks import wait_until
+
+pytestmark = pytest.mark.stack
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAA_-"
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -100,23 +104,6 @@ def out(queue: DeadLetterQueue, source: Topic, next_offset: int = 0) -> Letters:
     return published_letters(queue, {where: (TOPIC_ID, next_offset)})[where]
 
 
-def read(topic: Topic) -> list[Letter]:
-    """All committed records of a topic of one partition."""
-    own = {"group.id": "test", "isolation.level": "read_committed", "enable.partition.eof": "true"}
-    consumer = Consumer(topic.client.librdkafka() | own)
-    consumer.assign([TopicPartition(topic.name, 0, 0)])
-    found: list[Letter] = []
-    try:
-        while True:
-            message = consumer.poll(10)
-            assert message is not None, "no end of the partition within 10 s"
-            if message.error():
-                return found
-            found.append(message)
-    finally:
-        consumer.close()
-
-
 def offsets_of(found: Iterable[Letter]) -> list[int]:
     """The source offsets that letters name."""
     return [int(dict(letter.headers() or [])["__connect.errors.offset"]) for letter in found]
@@ -173,13 +160,13 @@ def test_letters_are_their_records_byte_for_byte(queue, source: Topic, letters: 
     own = [{"key": "a", "value": b"\x00\xff"}, {"key": "a", "value": None}, {"key": "é", "value": b""}]
     box = LetterBox(queue, Where(source.name, 0), TOPIC_ID, Letters(-1, frozenset()), tmp_path)
     box.add(records([5], key=None, value=b"\x00\xfe" * 3, headers=own), [BadRecord(0, MALFORMED_AVRO, "ends early")])
-    box.add(records([7, 8], key=b"", value=None), [BadRecord(1, WRONG_MAGIC, "first byte 7", in_key=True)])
+    box.add(records([7, 8], key=b"", value=None, timestamp=0), [BadRecord(1, WRONG_MAGIC, "first byte 7", in_key=True)])
     assert box.publish(9) == 2
-    first, second = read(letters)
+    first, second = letters.read()
     assert (first.key(), first.value(), first.timestamp()[1]) == (None, b"\x00\xfe" * 3, 1_700_000_000_123)
     assert first.headers()[:3] == [("a", b"\x00\xff"), ("a", None), ("é", b"")]
     assert without_context(first.headers()) == first.headers()[:3]
-    assert (second.key(), second.value()) == (b"", None)
+    assert (second.key(), second.value(), second.timestamp()[1]) == (b"", None, 1)  # librdkafka cannot send 0
     assert [name for name, _ in second.headers()] == list(NAMES)
     assert dict(first.headers()[3:]) == {
         "__connect.errors.topic": source.name.encode(),
@@ -203,7 +190,7 @@ def test_letters_are_their_records_byte_for_byte(queue, source: Topic, letters: 
 def test_without_context_headers_a_letter_is_the_record_alone(queue, source, letters, tmp_path: Path) -> None:
     plain = replace(queue, context_headers=False)
     boxed(plain, source, Letters(-1, frozenset()), tmp_path, 3).publish(4)
-    assert [(letter.key(), letter.value(), letter.headers()) for letter in read(letters)] == [(b"k", b"v", None)]
+    assert [(letter.key(), letter.value(), letter.headers()) for letter in letters.read()] == [(b"k", b"v", None)]
 
 
 def test_a_letter_of_a_letter_keeps_the_first_ones_headers(queue, source, letters, tmp_path: Path) -> None:
@@ -211,7 +198,7 @@ def test_a_letter_of_a_letter_keeps_the_first_ones_headers(queue, source, letter
     box = LetterBox(queue, Where(source.name, 0), TOPIC_ID, Letters(-1, frozenset()), tmp_path)
     box.add(records([3], headers=old), all_bad(1))
     box.publish(4)
-    headers = read(letters)[0].headers()
+    headers = letters.read()[0].headers()
     assert headers[: len(NAMES)] == [(name, b"old") for name in NAMES]
     assert dict(headers)["__connect.errors.offset"] == b"3"
     assert without_context(headers) == [(name, b"old") for name in NAMES]
@@ -228,13 +215,13 @@ def test_a_replayed_range_publishes_only_what_is_newly_bad(queue, source, letter
     assert (again.group_offset, again.published) == (20, {10, 11, 12})
     assert out(queue, source, next_offset=11).published == {11, 12}
     assert boxed(queue, source, again, tmp_path).publish(20) == 0
-    assert offsets_of(read(letters)) == [10, 12, 11]
+    assert offsets_of(letters.read()) == [10, 12, 11]
 
 
 def test_batches_of_one_epoch_follow_each_other_without_asking_again(queue, source, letters, tmp_path: Path) -> None:
     boxed(queue, source, out(queue, source), tmp_path, 1).publish(2)
     boxed(queue, source, Letters(2, frozenset()), tmp_path, 6).publish(7)
-    assert offsets_of(read(letters)) == [1, 6]
+    assert offsets_of(letters.read()) == [1, 6]
     assert out(queue, source, 2) == replace(out(queue, source, 2), group_offset=7, published=frozenset({6}))
 
 
@@ -247,7 +234,7 @@ def test_who_planned_with_an_older_picture_publishes_nothing(queue, source, lett
     boxed(queue, source, replayed, tmp_path, 5).publish(9)
     with pytest.raises(TransientError):  # the same offset, another list
         boxed(queue, source, replayed, tmp_path, 6).publish(9)
-    assert offsets_of(read(letters)) == [4, 5]
+    assert offsets_of(letters.read()) == [4, 5]
 
 
 def test_a_run_that_lost_the_sink_publishes_nothing(queue, source, letters, tmp_path: Path) -> None:
@@ -256,7 +243,7 @@ def test_a_run_that_lost_the_sink_publishes_nothing(queue, source, letters, tmp_
 
     with pytest.raises(TerminalError):
         boxed(queue, source, out(queue, source), tmp_path, 4).publish(9, lost)
-    assert read(letters) == []
+    assert letters.read() == []
     assert out(queue, source) == Letters(-1, frozenset(), "")
 
 
@@ -271,7 +258,7 @@ def test_a_claim_ends_the_transaction_of_a_zombie(queue, source, letters, tmp_pa
         boxed(queue, source, out(queue, source), tmp_path, 4).publish(9, claimed_meanwhile)
     assert found == [Letters(-1, frozenset(), "")]
     boxed(queue, source, found[0], tmp_path, 4).publish(9)
-    assert offsets_of(read(letters)) == [4]
+    assert offsets_of(letters.read()) == [4]
 
 
 def test_a_second_attempt_without_bad_records_lets_the_run_claim_again(queue, source, tmp_path, monkeypatch) -> None:
@@ -320,10 +307,10 @@ def test_a_task_that_is_killed_before_its_commit_leaves_nothing(queue, source, l
     finally:
         child.kill()
         child.wait(10)
-    assert read(letters) == []
+    assert letters.read() == []
     assert out(queue, source) == Letters(-1, frozenset(), "")
     boxed(queue, source, out(queue, source), tmp_path, 4).publish(9)
-    assert offsets_of(read(letters)) == [4]
+    assert offsets_of(letters.read()) == [4]
 
 
 def test_metadata_of_a_topic_that_was_made_again_is_nothing(queue, source, letters, tmp_path: Path) -> None:
@@ -363,7 +350,7 @@ def test_many_letters_are_one_transaction(queue, source, letters, tmp_path: Path
         assert box.room(offsets) == 2000
         box.add(records(offsets, value=b"x" * 200), all_bad(2000))
     assert box.publish(6000) == 6000
-    assert offsets_of(read(letters)) == list(range(6000))
+    assert offsets_of(letters.read()) == list(range(6000))
     assert len(out(queue, source).published) == 6000
 
 
@@ -374,7 +361,7 @@ def test_a_record_too_large_for_the_topic_names_the_parameter(queue, source, let
         box.publish(4)
     assert "max.message.bytes" in refused.value.next_step
     assert "offset 3" in refused.value.what
-    assert read(letters) == []
+    assert letters.read() == []
     assert out(queue, source) == Letters(-1, frozenset(), "")
 
 
@@ -415,6 +402,26 @@ def test_a_sink_never_reads_its_own_letters(source: Topic, sources: dict) -> Non
 @pytest.mark.parametrize("errors", [ErrorsConfig("none", dead_letter_topic="dlq"), ErrorsConfig("all")])
 def test_without_tolerance_or_topic_there_is_no_queue(source: Topic, errors: ErrorsConfig) -> None:
     assert queue_of(SinkConfig("s", topics=("t",), errors=errors), source.client) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "word"),
+    [
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, PrivilegeError, "WRITE and DESCRIBE on topic dlq"),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, PrivilegeError, "READ on group firn-dlq-s"),
+        (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, PrivilegeError, "begin with firn-dlq-s-"),
+        (KafkaError._UNKNOWN_TOPIC, ConfigError, "when its sink starts"),
+        (KafkaError.OFFSET_METADATA_TOO_LARGE, ConfigError, "offset.metadata.max.bytes"),
+        (KafkaError.INVALID_PRODUCER_EPOCH, TransientError, "the newer one goes on"),
+        (KafkaError.COORDINATOR_NOT_AVAILABLE, TransientError, ""),
+        (KafkaError.NOT_ENOUGH_REPLICAS, TransientError, ""),
+    ],
+)
+def test_what_kafka_refuses_is_told_with_the_next_step(code: int, kind: type[FirnError], word: str) -> None:
+    faults = LetterFaults(ConnectionFaults("broker:9092"), "dlq", "firn-dlq-s", "firn-dlq-s-id-0")
+    explained = faults.explain(KafkaError(code), "publish")
+    assert isinstance(explained, kind)
+    assert word in explained.next_step
 
 
 def test_a_queue_travels_and_shows_no_credential(queue: DeadLetterQueue, source: Topic) -> None:
