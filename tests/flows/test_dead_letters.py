@@ -22,7 +22,6 @@ from spark_jobs.sink.dead_letters.transaction import Committed, GroupTransaction
 from tests.support.kafka import Topic
 from tests.support.sinks import connector_file
 
-
 pytestmark = pytest.mark.stack
 
 
