@@ -35,7 +35,7 @@ class DeadLetterQueue:
     @property
     def replay_group(self) -> str:
         """The consumer group whose offsets say which letters were replayed."""
-        return f"firn-dlq-replay-{self.sink}"
+        return f"firn-replay-{self.sink}"
 
     def transactional_id(self, topic_id: str, partition: int) -> str:
         """One for each source partition: a newer producer of it fences every older one."""
