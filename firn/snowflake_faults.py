@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from snowflake.connector import errors as driver
 
 from firn.errors import AuthenticationError, ConfigError, FirnError, PrivilegeError, TerminalError, TransientError
-from firn.snowflake_fixes import grant_for, missing_object, step_for_missing
+from firn.snowflake_fixes import grant_for, missing_object, step_for_missing, step_for_unseen
 
 
 class LockConflictError(TransientError):
@@ -39,10 +39,7 @@ def translated(login: str = "", sql: str = "", role: str = "") -> Iterator[None]
 _SESSION_GONE = {390111, 390112, 390114}
 _AUTHENTICATION = {*range(390100, 390300), 251005, 251008} - _SESSION_GONE
 _INSUFFICIENT = 3001
-_NOT_THIS_ROLE = {
-    3013: "GRANT ROLE <role> TO USER <user>; a session may only take roles of its user.",
-    3041: "Somebody else made it: grant the role privileges on it, or drop it.",
-}
+_NOT_OF_THIS_USER, _UNSEEN = 3013, 3041
 _NOT_FOUND = {2003, 2043, 2004}
 _LOCKED, _NO_WAREHOUSE, _CANCELED = 625, 606, {603, 604}
 # What is wrong with a statement; every other error of the driver is about getting an answer at all.
@@ -58,8 +55,11 @@ def _translate(error: driver.Error, login: str, sql: str, role: str) -> FirnErro
         )
     if number == _INSUFFICIENT:
         return PrivilegeError(f"Insufficient privileges: {text}", where=where, next_step=grant_for(text, sql, role))
-    if number in _NOT_THIS_ROLE:
-        return PrivilegeError(f"Insufficient privileges: {text}", where=where, next_step=_NOT_THIS_ROLE[number])
+    if number == _UNSEEN:
+        return PrivilegeError(f"Insufficient privileges: {text}", where=where, next_step=step_for_unseen(sql, role))
+    if number == _NOT_OF_THIS_USER:
+        step = "GRANT ROLE <role> TO USER <user>; a session may only take roles of its user."
+        return PrivilegeError(f"Insufficient privileges: {text}", where=where, next_step=step)
     if number in _NOT_FOUND:
         kind, name = missing_object(text)
         what = f"{kind} not found: {text}" if kind else text

@@ -75,6 +75,14 @@ def step_for_missing(kind: str, name: str, sql: str, role: str) -> str:
     return f"Create the object, or grant the role access to it: {_SHOW.format(role=to)}"
 
 
+def step_for_unseen(sql: str, role: str) -> str:
+    """After CREATE of what is there already, and hidden from the role."""
+    created = _CREATE.match(sql.strip())
+    kind, name = (created["kind"].upper(), created["name"]) if created else ("TABLE", "<name>")
+    wanted = {"TABLE": "SELECT, INSERT, UPDATE", "STAGE": "READ, WRITE", "VIEW": "SELECT"}.get(kind, "USAGE")
+    return f"Somebody else made it: GRANT {wanted} ON {kind} {name} TO ROLE {role or '<role>'}; or have it dropped."
+
+
 def _as_written(name: str, sql: str) -> str:
     """The name with database and schema, where the statement has it so: Snowflake shortens it in some messages."""
     last = re.escape(name.rpartition(".")[2])

@@ -113,7 +113,7 @@ def _check(session: Session, mine: Held, need: Need) -> None:
     if kind == ACCOUNT:
         if not privileges.intersection(need.any_of):
             raise _insufficient(session, kind, name)
-    elif not privileges:
+    elif not privileges or (need.creates and not mine.on(kind, name) & {"USAGE", "OWNERSHIP"}):
         raise _absent(kind, name)
     elif "OWNERSHIP" not in privileges and need.any_of != ("*",) and not privileges.intersection(need.any_of):
         raise _insufficient(session, kind, name)

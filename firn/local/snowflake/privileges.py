@@ -51,8 +51,10 @@ def needs_of(statement: Statement) -> Needs:
     """The privileges of a statement; SHOW, USE, ALTER SESSION and the like need none here."""
     find = _NEEDS.get(type(statement.expression), _nothing)
     objects = tuple(dict.fromkeys(find(statement)))
+    expression = statement.expression
     computes = statement.kind in (Kind.QUERY, Kind.APPEND, Kind.CHANGE)
-    return Needs(objects, warehouse=computes and bool(objects))
+    fills = isinstance(expression, exp.Create) and expression.kind == "TABLE" and expression.expression is not None
+    return Needs(objects, warehouse=fills or (computes and bool(objects)))
 
 
 def on_account(privilege: str) -> Need:

@@ -1,0 +1,175 @@
+"""Each privilege that `validate --live` asks for is one without which the sink really fails, and names its error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from snowflake.connector import SnowflakeConnection
+
+from firn.connector.config import SinkConfig
+from firn.errors import ConfigError, FirnError, PrivilegeError
+from firn.local.admin import admin_login
+from firn.local.home import Home
+from firn.settings import Settings
+from firn.snowflake import SnowflakeLogin, connect
+from firn.snowflake_faults import MissingObjectError
+from spark_jobs.sink.copy_into import copy_files
+from spark_jobs.sink.identifiers import Namespace
+from spark_jobs.sink.ledger import KafkaPartition, TopicPartition
+from spark_jobs.sink.ledger_table import LedgerTable
+from spark_jobs.sink.reports import Staged
+from spark_jobs.sink.requirements import check_snowflake
+from spark_jobs.sink.stage import ParquetFile, Stage
+from spark_jobs.sink.tables import ensure_table
+from tests.support.sinks import login_of
+from tests.support.snowflake import OwnUser, admin_sql, own_user
+
+pytestmark = pytest.mark.stack
+
+TOPIC, TABLE = "some-topic", "TARGET"
+CONFIG = SinkConfig(name="needy", topics=(TOPIC,), table_map=((TOPIC, TABLE),))
+AROUND = {
+    "USAGE ON WAREHOUSE INGEST_WH": "claim",
+    "USAGE ON DATABASE STREAMING": "claim",
+    "USAGE ON SCHEMA {schema}": "claim",
+}
+FIRST_START = {"CREATE TABLE ON SCHEMA {schema}": "make table", "CREATE STAGE ON SCHEMA {schema}": "make stage"}
+LATER = {
+    "SELECT ON TABLE {schema}.FIRN_OFFSETS": "claim",
+    "INSERT ON TABLE {schema}.FIRN_OFFSETS": "claim",
+    "UPDATE ON TABLE {schema}.FIRN_OFFSETS": "claim",
+    "INSERT ON TABLE {schema}.TARGET": "copy",
+    "READ ON STAGE {schema}.FIRN_STAGE": "copy",
+    "WRITE ON STAGE {schema}.FIRN_STAGE": "put",
+}
+# Not asked for: only so that the table is seen while INSERT is away.
+ALSO = "SELECT ON TABLE {schema}.TARGET"
+
+
+class Bench:
+    """A user with exactly the privileges of a sink in a schema of somebody else, and the sink's steps."""
+
+    def __init__(self, user: OwnUser, folder: Path) -> None:
+        self.user, self.schema = user, f"STREAMING.S_{user.name}"
+        self.namespace = Namespace("STREAMING", f"S_{user.name}")
+        self.stage = Stage(self.namespace, CONFIG.name, 1)
+        self._folder, self._claims = folder, 0
+
+    @property
+    def login(self) -> SnowflakeLogin:
+        settings = self.user.settings.model_copy(update={"snowflake_schema": self.namespace.schema})
+        return login_of(settings)
+
+    def grant(self, privilege: str) -> None:
+        admin_sql(self.user.stack_settings, f"GRANT {self.named(privilege)} TO ROLE {self.user.name}")
+
+    def revoke(self, privilege: str) -> None:
+        admin_sql(self.user.stack_settings, f"REVOKE {self.named(privilege)} FROM ROLE {self.user.name}")
+
+    def named(self, privilege: str) -> str:
+        return privilege.format(schema=self.schema)
+
+    def fixes(self) -> list[str]:
+        """The next steps of every check that failed."""
+        checks = check_snowflake(CONFIG, self.login, [TOPIC])
+        return [check.next_step for check in checks if check.state == "failed"]
+
+    def do(self, step: str) -> None:
+        """One step of a sink, in a session of its own."""
+        steps: dict[str, Callable[[SnowflakeConnection], object]] = {
+            "claim": self.claim,
+            "make table": lambda c: ensure_table(c, self.namespace, TABLE, create=True),
+            "make stage": self.stage.ensure,
+            "put": self.put,
+            "copy": self.copy,
+        }
+        with connect(self.login) as connection:
+            steps[step](connection)
+
+    def claim(self, connection: SnowflakeConnection) -> None:
+        self._claims += 1
+        ledger = LedgerTable(self.namespace, f"needy{self._claims}")
+        ledger.ensure(connection)
+        seen = {TopicPartition(TOPIC, 0): KafkaPartition("id", 0, 0)}
+        ledger.claim(connection, lambda: seen, "earliest", lambda _: TABLE, share_target=True)
+
+    def put(self, connection: SnowflakeConnection) -> str:
+        self._claims += 1
+        file = ParquetFile(self._folder / f"0-0-1-{self._claims}.parquet")
+        file.write(pa.array(["{}"]), pa.array(["{}"]))
+        file.close()
+        self.stage.put(connection, file.path, f"{CONFIG.name}/{TABLE}/")
+        return file.path.name
+
+    def copy(self, connection: SnowflakeConnection) -> None:
+        with connect_as_admin(self) as admin:
+            name = self.put(admin)
+        staged = Staged(TOPIC, 0, TABLE, f"{CONFIG.name}/{TABLE}/{name}", 0, 0, 1, 1, 1)
+        copy_files(connection, self.namespace, self.stage, [staged])
+
+
+def connect_as_admin(bench: Bench) -> AbstractContextManager[SnowflakeConnection]:
+    settings = bench.user.stack_settings
+    return connect(admin_login(Home.load(settings.home), settings))
+
+
+@pytest.fixture(scope="module")
+def bench(stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    settings: Settings = stack.settings
+    with own_user(settings) as user:
+        bench = Bench(user, tmp_path_factory.mktemp("files"))
+        admin_sql(settings, f"CREATE SCHEMA {bench.schema}")
+        for privilege in (*AROUND, *FIRST_START):
+            bench.grant(privilege)
+        yield bench
+        admin_sql(settings, f"DROP SCHEMA {bench.schema}")
+
+
+def lacking(bench: Bench, privilege: str, step: str) -> None:
+    """Without the privilege validation names its GRANT and the step fails; with it both are content."""
+    assert bench.fixes() == []
+    bench.revoke(privilege)
+    try:
+        fixes = bench.fixes()
+        assert any(bench.named(privilege) in fix for fix in fixes), fixes
+        with pytest.raises((PrivilegeError, MissingObjectError, ConfigError)) as raised:
+            bench.do(step)
+        assert_named(raised.value)
+    finally:
+        bench.grant(privilege)
+
+
+def assert_named(error: FirnError) -> None:
+    names = ("Insufficient privileges", "Table not found", "Schema not found", "Stage not found", "No active warehouse")
+    assert any(name in error.what for name in names), error
+    assert "GRANT " in error.next_step
+
+
+@pytest.mark.parametrize("privilege", [*AROUND, *FIRST_START])
+def test_a_first_start_needs(bench: Bench, privilege: str) -> None:
+    step = (AROUND | FIRST_START)[privilege]
+    lacking(bench, privilege, step)
+
+
+@pytest.fixture(scope="module")
+def made(bench: Bench) -> Bench:
+    """The same when the sink's objects are there, and belong to somebody else."""
+    with connect_as_admin(bench) as admin:
+        LedgerTable(bench.namespace, "any").ensure(admin)
+        ensure_table(admin, bench.namespace, TABLE, create=True)
+        bench.stage.ensure(admin)
+    for privilege in (*LATER, ALSO):
+        bench.grant(privilege)
+    for privilege in FIRST_START:
+        bench.revoke(privilege)
+    return bench
+
+
+@pytest.mark.parametrize("privilege", LATER)
+def test_a_later_start_needs(made: Bench, privilege: str) -> None:
+    lacking(made, privilege, LATER[privilege])
+    made.do(LATER[privilege])
