@@ -18,6 +18,11 @@ from pydantic import SecretStr
 from firn.errors import ConfigError
 
 MINIMUM_BITS = 2048
+# The first lines of an encrypted PKCS#1 key (RFC 1421), without blanks; the length of the vector tells where it ends.
+_OLD_ENCRYPTION = re.compile(
+    r"Proc-Type:4,ENCRYPTEDDEK-Info:(?P<cipher>AES-\d+-CBC|DES-EDE3-CBC|DES-CBC),"
+    r"(?P<iv>(?<=AES-\d\d\d-CBC,)[0-9A-Fa-f]{32}|[0-9A-Fa-f]{16})"
+)
 _NEXT = (
     "Store a PKCS#8 PEM key: openssl genrsa 2048 | openssl pkcs8 -topk8 -nocrypt -inform PEM; "
     "see Snowflake's key-pair authentication guide."
@@ -45,18 +50,42 @@ def private_key_der(text: SecretStr, passphrase: SecretStr | None = None) -> byt
 
 def _normalise(text: str) -> bytes:
     """PEM bytes with real line breaks, or DER bytes where the text had no headers."""
-    text = text.replace("\\r", "").replace("\\n", "\n").strip()
+    text = text.replace("\\r", "").replace("\\n", "\n").replace("\ufeff", "").strip().strip("\"'").strip()
     framed = re.fullmatch(r"-----BEGIN ([A-Z ]+)-----(.*)-----END \1-----", text, re.DOTALL)
+    label, body = framed.groups() if framed else ("", text)
+    if "PUBLIC KEY" in label:
+        raise _is_public()
+    body = re.sub(r"\s+", "", body)
+    if old := _OLD_ENCRYPTION.match(body):
+        headers = ["Proc-Type: 4,ENCRYPTED", f"DEK-Info: {old['cipher']},{old['iv']}", ""]
+        return _pem(label or "RSA PRIVATE KEY", headers, body[old.end() :])
     if framed:
-        label, body = framed.groups()
-        if "Proc-Type" in body:  # the old encrypted PKCS#1 form has header lines that must stay lines
-            return text.encode(errors="replace")
-        lines = re.findall(r".{1,64}", re.sub(r"\s+", "", body))
-        return "\n".join([f"-----BEGIN {label}-----", *lines, f"-----END {label}-----", ""]).encode(errors="replace")
+        return _pem(label, [], body)
     try:
-        return base64.b64decode(re.sub(r"\s+", "", text), validate=True)
+        return base64.b64decode(body, validate=True)
     except (binascii.Error, ValueError):
         raise ConfigError("The private key is neither PEM nor base64.", where="private_key", next_step=_NEXT) from None
+
+
+def _pem(label: str, headers: list[str], body: str) -> bytes:
+    lines = [f"-----BEGIN {label}-----", *headers, *re.findall(r".{1,64}", body), f"-----END {label}-----", ""]
+    return "\n".join(lines).encode(errors="replace")
+
+
+def _is_public() -> ConfigError:
+    return ConfigError(
+        "This is a public key, not a private one.",
+        where="private_key",
+        next_step="Store the private key here; the public one belongs to the user: ALTER USER ... SET RSA_PUBLIC_KEY.",
+    )
+
+
+def _is_public_der(data: bytes) -> bool:
+    try:
+        serialization.load_der_public_key(data)
+    except (ValueError, UnsupportedAlgorithm):
+        return False
+    return True
 
 
 def _load(data: bytes, passphrase: SecretStr | None) -> object:
@@ -77,6 +106,8 @@ def _load(data: bytes, passphrase: SecretStr | None) -> object:
             next_step="Add private_key_passphrase to the secret.",
         ) from None
     except (ValueError, UnsupportedAlgorithm):
+        if not is_pem and _is_public_der(data):
+            raise _is_public() from None
         raise ConfigError(
             "The private key cannot be read: damaged, or the passphrase does not fit.",
             where="private_key",
