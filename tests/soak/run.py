@@ -88,10 +88,9 @@ def run_soak(plan: Plan, stack: SoakStack, say: Say) -> Result:
         soak = _Soak(plan, stack, proxy, say)
         try:
             soak.run(result)
-        except AssertionError as error:
-            result.failures.append(str(error))
         except Exception as error:
-            result.failures.append(f"the soak itself broke: {error!r}")
+            say(f"the soak ends: {error!r}")
+            result.failures.append(str(error) if isinstance(error, AssertionError) else f"it broke: {error!r}")
         finally:
             soak.end(result)
     result.seconds = time.monotonic() - began
@@ -100,7 +99,7 @@ def run_soak(plan: Plan, stack: SoakStack, say: Say) -> Result:
 
 class _Soak:
     def __init__(self, plan: Plan, stack: SoakStack, proxy: ToxicProxy, say: Say) -> None:
-        self._plan, self._say = plan, say
+        self._plan, self._stack, self._say = plan, stack, say
         settings = stack.settings
         self._settings = settings
         self._busy, self._slow = Topic(settings, "soak-busy", 3), Topic(settings, "soak-slow", 1)
@@ -132,6 +131,7 @@ class _Soak:
 
     def end(self, result: Result) -> None:
         """Stop the parts that run, and judge."""
+        self._stack.start()  # a fault that failed may have left a server down
         self._traffic.stop(seconds=_LAST_SECONDS)
         if self._keeper.drivers and (fault := self._keeper.stop()):
             result.failures.append(fault)

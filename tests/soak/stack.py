@@ -61,7 +61,7 @@ class SoakStack:
         for member in [*found.children(recursive=True), found]:
             send(member, signal.SIGKILL)
         wait_until(lambda: not alive(found), seconds=GONE_SECONDS, what=f"{name} is gone")
-        assert self.refuses(name), f"somebody still listens at {name}'s port"
+        wait_until(lambda: self.refuses(name), seconds=GONE_SECONDS, what=f"nobody listens at {name}'s port")
         return f"{name} (pid {found.pid}) is gone, port {self.home.ports[name]} refuses"
 
     def start_again(self, name: str) -> None:

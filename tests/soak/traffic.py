@@ -104,7 +104,10 @@ class Traffic:
         topic = self.busy.topic
         topic.admin.client.create_partitions([NewPartitions(topic.name, number + 1)])[topic.name].result(30)
         name = topic.name
-        wait_until(lambda: len(self._producer.list_topics(name).topics[name].partitions) > number, what="it is there")
+        wait_until(
+            lambda: len(self._producer.list_topics(name, timeout=10).topics[name].partitions) > number,
+            what="it is there",
+        )
         self.busy.sequences.append(0)
         return number
 
