@@ -45,7 +45,8 @@ class Topic:
 
     def make(self) -> None:
         """Create the topic."""
-        topic = NewTopic(self.name, self.partitions, 1, config=self.config)
+        # Records of old timestamps would be gone at the broker's next look at retention.
+        topic = NewTopic(self.name, self.partitions, 1, config={"retention.ms": "-1"} | self.config)
         self.admin.client.create_topics([topic])[self.name].result(30)
 
     def try_make(self) -> bool:
