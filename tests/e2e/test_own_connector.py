@@ -71,7 +71,7 @@ def expected(row: dict[str, Any], topic: str, schema_id: int) -> dict[str, Any]:
 def test_the_connectors_own_file_gives_the_same_rows(stack, tmp_path: Path) -> None:
     settings = stack.settings
     # The official records are from 2025: a broker that looks at their age would delete them.
-    topic = Topic(settings, "connect", partitions=1, config={"retention.ms": "-1"})
+    topic = Topic(settings, "connect", partitions=1)
     schema_id = produced(topic)
     registry = read_secret(settings, settings.registry_secret_id, RegistrySecret)
     snowflake = read_secret(settings, settings.snowflake_secret_id, SnowflakeSecret)
