@@ -109,6 +109,11 @@ class OwnUser:
         self.put_secret()
         self.unset_first()
 
+    def end_sessions(self) -> None:
+        """End every session of the user, who may log in again at once."""
+        who = f"ALTER USER {self.name} SET DISABLED"
+        admin_sql(self.stack_settings, f"{who} = TRUE", f"{who} = FALSE")
+
     def _secret(self) -> str:
         host = Home.load(self.stack_settings.home).url("snowflake")
         who = {"account": ACCOUNT, "user": self.name, "role": self.name, "url": host, "private_key": self.key}

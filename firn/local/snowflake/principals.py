@@ -9,6 +9,7 @@ import base64
 import hashlib
 import json
 import re
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +107,10 @@ def _alter(session: Session, sql: str) -> Answer:
                 return Answer.status()
             raise missing(kind.capitalize(), name)
         enforce.demand(session, Need(("MODIFY", "OPERATE") if kind == "WAREHOUSE" else ("OWNERSHIP",), kind, name))
-        _store(session, kind, name, _altered(current, words, sql))
+        altered = _altered(current, words, sql)
+        _store(session, kind, name, altered)
+        if kind == "USER" and altered.get("DISABLED") is True:
+            session.shared.locked_out[name] = time.monotonic()
     return Answer.status()
 
 

@@ -79,7 +79,7 @@ class Registry:
             await self.close(login)
 
     async def reap(self) -> None:
-        """Close, for ever, the sessions whose transactions nobody will finish."""
+        """Close, for ever, the sessions that have ended or whose transactions nobody will finish."""
         while True:
             await asyncio.sleep(min(1.0, self._detached_seconds / 4))
             for login in self._abandoned():
@@ -91,6 +91,8 @@ class Registry:
             return [login for login in self._logins.values() if self._is_abandoned(login, now - login.last_seen)]
 
     def _is_abandoned(self, login: Login, silent: float) -> bool:
+        if login.session.is_locked_out:
+            return True
         transaction = login.session.transactions.current
         if transaction is None:
             return False

@@ -163,7 +163,8 @@ class _Routes:
 
     def _login(self, request: Request) -> Login | None:
         header = request.headers.get("Authorization", "")
-        return self._state.registry.find(header[len('Snowflake Token="') : -1], request.scope.get("client"))
+        login = self._state.registry.find(header[len('Snowflake Token="') : -1], request.scope.get("client"))
+        return None if login is None or login.session.is_locked_out else login
 
 
 async def _json(request: Request) -> dict[str, Any]:

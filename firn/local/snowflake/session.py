@@ -38,6 +38,8 @@ class Shared:
     locks: TableLocks = field(default_factory=TableLocks)
     commits: CommitLog = field(default_factory=CommitLog)
     holdings: Holdings = field(init=False)
+    locked_out: dict[str, float] = field(default_factory=dict)
+    """When a user was disabled last (monotonic seconds): sessions from before have ended."""
     upload_key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
 
     def __post_init__(self) -> None:
@@ -69,6 +71,7 @@ class Session(FakeSnowflakeConnection):
         )
         self.shared, self.user, self.role = shared, user, role
         self.id = next(_numbers)
+        self._opened = time.monotonic()
         self.secondary = False  # whether the user's other roles count too
         # Until the first user is made, and in the bootstrap, whoever logs in may do everything.
         self.is_restricted = principals.properties(engine, "USER", user) is not None
@@ -79,6 +82,11 @@ class Session(FakeSnowflakeConnection):
         self.last_query_id: str | None = None
         self.busy = threading.Lock()
         self.cancelled = False
+
+    @property
+    def is_locked_out(self) -> bool:
+        """Whether its user was disabled since it was opened."""
+        return self.shared.locked_out.get(self.user, 0.0) >= self._opened
 
     @property
     def duck(self) -> duckdb.DuckDBPyConnection:
