@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from pydantic import SecretStr
 
-from firn.errors import TerminalError
+from firn.errors import FirnError, TerminalError
 from firn.local.home import LOOPBACK, Home, write_private
 from firn.settings import PROJECT_ROOT, Settings
 from firn.snowflake import SnowflakeLogin, connect
@@ -66,12 +66,16 @@ def admin_login(home: Home, settings: Settings) -> SnowflakeLogin:
 
 
 def main() -> None:
-    """Run statements as the administrator; rows come as JSON lines."""
+    """Run statements as the administrator; rows come as JSON lines. Ends with the error's exit code."""
     home = Home.load(Path(os.environ.get("FIRN_HOME", PROJECT_ROOT / ".local")))
-    with connect(admin_login(home, home.settings()), query_tag="firn-admin") as connection:
-        for result in run_statements(connection, " ".join(sys.argv[1:])):
-            for row in result.rows:
-                sys.stdout.write(json.dumps(row, default=str) + "\n")
+    try:
+        with connect(admin_login(home, home.settings()), query_tag="firn-admin") as connection:
+            for result in run_statements(connection, " ".join(sys.argv[1:])):
+                for row in result.rows:
+                    sys.stdout.write(json.dumps(row, default=str) + "\n")
+    except FirnError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ANY = ("*",)  # some privilege, whichever: enough to look at an object
 ACCOUNT = "ACCOUNT"
 _ON_DATABASE = {"SCHEMA"}
-_READABLE = {"INFORMATION_SCHEMA"}
+_READABLE = "INFORMATION_SCHEMA"
 
 
 @dataclass(frozen=True)
@@ -163,8 +163,7 @@ def _reads(statement: Statement, tree: Expr | None) -> Iterator[Need]:
         if not isinstance(table.this, exp.Identifier) or id(table) in targets or _is_cte(table):
             continue
         name = statement.full_name(table)
-        database, schema, _ = name.split(".", 2)
-        if schema not in _READABLE and not schema.startswith("_FS_") and database != "_FS_GLOBAL":
+        if name.split(".")[1] != _READABLE:
             yield Need(("SELECT",), "TABLE", name)
     yield from _stages(statement, tree)
 
