@@ -9,8 +9,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
-
 from firn.settings import Settings
 from spark_jobs.sink.progress import RunReport
 from spark_jobs.sink.run import SinkRun
@@ -77,17 +75,3 @@ def impatient(run: SinkRun, seconds: float = 2.0) -> SinkRun:
     """The same run, which gives up after so long without progress."""
     run._deadline.seconds = seconds
     return run
-
-
-def held(topic: Topic) -> dict[int, bytes | None]:
-    """The committed records of partition 0 that Kafka still holds: values by offset."""
-    settled = {"group.id": topic.name, "enable.partition.eof": True, "isolation.level": "read_committed"}
-    consumer = Consumer(topic.client.librdkafka() | settled)
-    consumer.assign([TopicPartition(topic.name, 0, 0)])
-    values: dict[int, bytes | None] = {}
-    try:
-        while (message := consumer.poll(30)) and message.error() is None:
-            values[message.offset() or 0] = message.value()
-    finally:
-        consumer.close()
-    return values

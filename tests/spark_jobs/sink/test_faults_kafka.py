@@ -12,7 +12,7 @@ from firn.errors import FirnError
 from firn.settings import Settings
 from spark_jobs.sink.ledger import LostPositionError
 from tests.support.faults import Interruption, Step, armed
-from tests.support.faults_checks import NewRun, exactly_once, going_on, held, until_records
+from tests.support.faults_checks import NewRun, exactly_once, going_on, until_records
 from tests.support.kafka import Topic
 from tests.support.sinks import JSON, committed, landed, wait_until
 
@@ -88,7 +88,7 @@ def test_a_topic_that_is_deleted_while_it_is_read_ends_the_sink_with_its_name(
     assert landed(settings, topic) == [(0, n) for n in range(5)]
 
 
-@pytest.mark.parametrize("running", [False, True], ids=["while-down", "while-it-runs"])
+@pytest.mark.parametrize("running", [False, pytest.param(True, marks=pytest.mark.full)], ids=["down", "running"])
 def test_offsets_that_expired_before_they_were_read_stop_the_sink(
     settings: Settings, new_run: NewRun, running: bool
 ) -> None:
@@ -108,7 +108,9 @@ def test_offsets_that_expired_before_they_were_read_stop_the_sink(
 
 
 @pytest.mark.parametrize(
-    ("parameters", "rows"), [({}, [0, 1, 2, 4, 5]), (COMMITTED_ONLY, [4, 5])], ids=["uncommitted", "committed"]
+    ("parameters", "rows"),
+    [pytest.param({}, [0, 1, 2, 4, 5], marks=pytest.mark.full), (COMMITTED_ONLY, [4, 5])],
+    ids=["uncommitted", "committed"],
 )
 def test_markers_of_transactions_hold_nothing_back(
     settings: Settings, new_run: NewRun, parameters: dict[str, str], rows: list[int]
@@ -132,9 +134,9 @@ def test_gaps_of_compaction_are_no_loss(settings: Settings, new_run: NewRun) -> 
     topic = Topic(settings, "compact", partitions=1, config=often | {"max.compaction.lag.ms": "100"})
     for _ in range(5):
         topic.send([b"1"] * 10, keys=["k"] * 10)
-    wait_until(lambda: len(held(topic)) < 50, seconds=120, what="the cleaner has run")
+    wait_until(lambda: len(topic.read()) < 50, seconds=120, what="the cleaner has run")
     new_run(topic, **JSON).run()
     rows = [offset for _, offset in landed(settings, topic)]
-    assert set(held(topic)) <= set(rows) <= set(range(50))
+    assert {message.offset() for message in topic.read()} <= set(rows) <= set(range(50))
     assert len(rows) == len(set(rows)) < 50
     assert committed(settings, topic) == {0: 50}

@@ -59,7 +59,12 @@ def test_a_statement_that_is_never_answered_is_given_up_and_done_again(
 
 @pytest.mark.parametrize(
     ("effect", "of_claim", "epoch"),
-    [(Effect.LOST_ANSWER, False, 2), (Effect.CUT, False, 2), (Effect.LOST_ANSWER, True, 2), (Effect.CUT, True, 1)],
+    [
+        (Effect.LOST_ANSWER, False, 2),
+        (Effect.CUT, False, 2),
+        pytest.param(Effect.LOST_ANSWER, True, 2, marks=pytest.mark.full),
+        pytest.param(Effect.CUT, True, 1, marks=pytest.mark.full),
+    ],
     ids=["committed", "not-committed", "claimed", "not-claimed"],
 )
 def test_a_lost_answer_to_commit_is_resolved_by_claiming_again(

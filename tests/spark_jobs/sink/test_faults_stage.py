@@ -41,7 +41,9 @@ def local_files(schema: Settings, topic: Topic) -> list[Path]:
     return sorted((schema.home / "data" / "snowflake").rglob(f"s_{topic.table}/**/*.parquet"))
 
 
-@pytest.mark.parametrize("step", [Step.PLANNED, Step.BEGUN], ids=["before-put", "before-copy"])
+@pytest.mark.parametrize(
+    "step", [pytest.param(Step.PLANNED, marks=pytest.mark.full), Step.BEGUN], ids=["before-put", "before-copy"]
+)
 def test_a_stage_that_is_dropped_is_made_again(
     schema: Settings, new_run: NewRun, parameters: dict[str, str], step: Step
 ) -> None:
@@ -86,7 +88,7 @@ def lose_a_row(file: Path) -> None:
     pq.write_table(table.slice(1), file)
 
 
-@pytest.mark.parametrize("damage", [truncate, lose_a_row])
+@pytest.mark.parametrize("damage", [truncate, pytest.param(lose_a_row, marks=pytest.mark.full)])
 def test_a_damaged_file_is_staged_anew_and_the_damaged_one_kept_and_named(
     schema: Settings,
     new_run: NewRun,
