@@ -113,6 +113,13 @@ class Cursor(FakeSnowflakeCursor):
         finally:
             session.shared.locks.release(claim.transaction)
 
+    def _describe_only(self, command: str) -> list[Any] | None:
+        """The columns of a query, for those who may run it."""
+        expression = parse_one(command)
+        session = self._conn
+        enforce.check(session, privileges.needs_of(Statement(command, expression, session.database, session.schema)))
+        return super()._describe_only(command)
+
     def _is_dropped_unseen(self, statement: Statement) -> bool:
         """Whether it is DROP ... IF EXISTS of what the role may not see: that is nothing to drop."""
         drop = statement.expression

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from firn.local.snowflake import enforce, grant_table, principals
 from firn.local.snowflake.answers import TEXT, TIME, Answer, text_columns
+from firn.local.snowflake.errors import missing
 from firn.local.snowflake.grant_table import Grant
 from firn.local.snowflake.words import Words
 
@@ -28,6 +29,7 @@ _SELECT = (
     "FROM _fs_global._firn.grants"
 )
 _OWNED = {"TABLE", "VIEW", "STAGE", "SCHEMA", "FILE FORMAT", "SEQUENCE", "FUNCTION"}
+_WITH_OWNERS = {"DATABASE", "SCHEMA", "TABLE", "VIEW", "STAGE"}
 _CREATABLE = ("TABLE", "VIEW", "STAGE", "FILE FORMAT", "SEQUENCE", "FUNCTION", "PROCEDURE", "PIPE", "STREAM", "TASK")
 _ALL = {
     "TABLE": ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES"),
@@ -121,7 +123,10 @@ def _revoke(session: Session, sql: str) -> Answer:
 
 
 def _demand(session: Session, subject: _Subject) -> None:
+    now = session.shared.holdings.now()
     for name in subject.names:
+        if subject.kind in _WITH_OWNERS and now.owner(subject.kind, name) is None:
+            raise missing(subject.kind.capitalize(), name)
         if subject.kind.startswith("FUTURE "):  # the owner of the schema or database decides
             kind = subject.kind.rpartition(" ")[2]
             enforce.demand_grantable(session, subject.privileges, kind, name)

@@ -15,6 +15,7 @@ from fakesnow.transforms import stage
 from sqlglot import Expr, exp
 
 from firn.local.snowflake.statements import Kind
+from firn.local.snowflake.words import Words
 
 if TYPE_CHECKING:
     from firn.local.snowflake.statements import Statement
@@ -130,10 +131,22 @@ def _owned(statement: Statement) -> Iterator[Need]:
             yield Need((f"CREATE {kind}",), "SCHEMA", statement.full_name(action.this).rpartition(".")[0])
 
 
+def _command(statement: Statement) -> Iterator[Need]:
+    """An ALTER TABLE that sqlglot does not know."""
+    words = Words(statement.sql)
+    if words.skip("ALTER", "TABLE"):
+        words.skip("IF", "EXISTS")
+        name = words.name()
+        around = [statement.database or "", statement.schema or ""][: 2 - name.count(".")]
+        yield Need(("OWNERSHIP",), "TABLE", ".".join([*around, name]))
+
+
 def _use(statement: Statement) -> Iterator[Need]:
     kind = statement.expression.args.get("kind")
     table = statement.expression.this
-    if isinstance(table, exp.Table) and (kind is None or kind.name.upper() == "SCHEMA"):
+    if kind is None and isinstance(table, exp.Table) and not table.db:
+        yield Need(ANY, "DATABASE", statement.object_name(table, "DATABASE"))
+    elif isinstance(table, exp.Table) and (kind is None or kind.name.upper() == "SCHEMA"):
         yield Need(ANY, "SCHEMA", statement.object_name(table, "SCHEMA"))
 
 
@@ -206,4 +219,5 @@ _NEEDS: dict[type[Expr], Callable[[Statement], Iterator[Need]]] = {
     exp.Alter: _owned,
     exp.Comment: _owned,
     exp.Use: _use,
+    exp.Command: _command,
 }

@@ -45,7 +45,10 @@ class Statement:
         """Where the statement's tree names them."""
         args = self.expression.args
         this = args.get("this")
-        named = [this.this if isinstance(this, exp.Schema) else this, *(args.get("tables") or [])]
+        named = [
+            this.this if isinstance(this, (exp.Schema, exp.UserDefinedFunction)) else this,
+            *(args.get("tables") or []),
+        ]
         if isinstance(self.expression, exp.TruncateTable):
             named = self.expression.expressions
         return [table for table in named if isinstance(table, exp.Table)]

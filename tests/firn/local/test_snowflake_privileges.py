@@ -216,6 +216,32 @@ def test_queries_want_a_warehouse_and_constants_do_not(objects: None, admin: Sql
     admin("GRANT USAGE ON WAREHOUSE WH TO ROLE WORKER", "REVOKE SELECT ON TABLE T FROM ROLE WORKER")
 
 
+def test_what_is_not_read_is_guarded_as_well(objects: None, admin: Sql, worker: Sql) -> None:
+    admin("GRANT REFERENCES ON TABLE T TO ROLE WORKER")
+    for statement in (
+        "ALTER TABLE T ADD COLUMN B INT",
+        "ALTER TABLE T CLUSTER BY (A)",
+        "ALTER TABLE T RENAME TO TT",
+        "COMMENT ON TABLE T IS 'x'",
+        "COMMENT ON COLUMN T.A IS 'x'",
+        "CREATE OR REPLACE TABLE T (A INT)",
+        "DROP TABLE T",
+        "DROP SCHEMA STREAMING.PUBLIC",
+        "CREATE SCHEMA STREAMING.MINE",
+        "DROP DATABASE STREAMING",
+    ):
+        assert refused(worker, statement)[0] == 3001, statement
+    worker("DESCRIBE TABLE T", "USE DATABASE STREAMING", "USE SCHEMA PUBLIC")
+    admin("REVOKE REFERENCES ON TABLE T FROM ROLE WORKER")
+    assert refused(worker, "DESCRIBE TABLE T")[0] == 2003
+    assert refused(admin, "GRANT SELECT ON TABLE TYPO TO ROLE WORKER")[0] == 2003
+
+
+def test_the_name_of_a_common_table_expression_is_no_table(objects: None, admin: Sql, worker: Sql) -> None:
+    assert refused(worker, "WITH T AS (SELECT A FROM T) SELECT * FROM T")[0] == 2003
+    assert worker("WITH T AS (SELECT 1 AS A), S AS (SELECT A FROM T) SELECT * FROM S, T") == [(1, 1)]
+
+
 def test_only_roles_of_the_user_can_be_taken(server: Server, worker: Sql) -> None:
     worker("USE ROLE HELPER", "USE ROLE PUBLIC", "USE ROLE WORKER")
     code, text = refused(worker, "USE ROLE STRANGER")
