@@ -71,7 +71,7 @@ class Keeper:
         self._stack, self._config, self._say = stack, config, say
         self._lock = threading.Lock()
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="keeper")
+        self._thread = threading.Thread(target=self._watch, name="keeper", daemon=True)
         self._quick_ends = 0
         self.drivers: list[Driver] = []
         self.ends: Counter[str] = Counter()
@@ -101,8 +101,7 @@ class Keeper:
 
     def stop(self) -> str:
         """The orderly end: SIGTERM, and an exit code of 0. Returns what is wrong with it, or nothing."""
-        self._end.set()
-        self._thread.join()
+        self.abandon()
         last = self.driver.process
         if last.poll() is None:
             last.terminate()
@@ -111,6 +110,12 @@ class Keeper:
         except subprocess.TimeoutExpired:
             return "the sink did not end at SIGTERM"
         return "" if code == 0 else f"the sink ended with {code} at SIGTERM"
+
+    def abandon(self) -> None:
+        """Start no driver any more."""
+        self._end.set()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def _launch(self) -> Driver:
         number = len(self.drivers) + 1

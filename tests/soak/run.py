@@ -91,8 +91,10 @@ def run_soak(plan: Plan, stack: SoakStack, say: Say) -> Result:
         except Exception as error:
             say(f"the soak ends: {error!r}")
             result.failures.append(str(error) if isinstance(error, AssertionError) else f"it broke: {error!r}")
-        finally:
-            soak.end(result)
+        except BaseException:  # Ctrl-C, SIGTERM: no verdict, only the end
+            soak.abandon()
+            raise
+        soak.end(result)
     result.seconds = time.monotonic() - began
     return result
 
@@ -144,6 +146,10 @@ class _Soak:
             self._judge(result)
         except (FirnError, AssertionError) as error:
             result.failures.append(f"there is no verdict: {error}")
+
+    def abandon(self) -> None:
+        """Start nothing any more; what runs is ended with the stack."""
+        self._keeper.abandon()
 
     def _judge(self, result: Result) -> None:
         letters = read_letters(self._letters) if self._letters else {}

@@ -27,7 +27,10 @@ def functions_in(file: Path) -> set[str]:
 def is_full(file: Path, test: str) -> bool:
     functions = (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef))
     return any(
-        "mark.full" in ast.unparse(mark) for node in functions if node.name == test for mark in node.decorator_list
+        ast.unparse(mark) == "pytest.mark.full"
+        for node in functions
+        if node.name == test
+        for mark in node.decorator_list
     )
 
 

@@ -69,7 +69,7 @@ class Traffic:
         self._versions = 0
         self._patience = 0.0
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="traffic")
+        self._thread = threading.Thread(target=self._run, name="traffic", daemon=True)
         for feed in (self.busy, self.quiet):
             feed.schema_id = feed.topic.register(feed.schema)
         limits = {"enable.idempotence": True, "acks": "all", "linger.ms": 5, "message.timeout.ms": PATIENCE_MS}
