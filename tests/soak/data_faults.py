@@ -9,18 +9,24 @@ from tests.soak.schedule import Planned
 from tests.soak.world import SETTLE_SECONDS, Fired, World
 from tests.support.sinks import wait_until
 
+_REFUSED = "COPY refused what was staged"
+
 
 def drop_staged_files(world: World, planned: Planned) -> Fired:
-    """Every file of the sink in the stage is removed by somebody else, between PUT and COPY."""
-    removed: list[str] = []
+    """Every file of the sink in the stage is removed by somebody else, between PUT and COPY: COPY must miss them."""
+    log = world.keeper.driver.log
+    before, removed, at = log.read_text().count(_REFUSED), 0, 0.0
+
+    def strikes() -> bool:
+        nonlocal removed, at
+        rows = cursor.execute(f"REMOVE @FIRN_STAGE/{world.sink}/").fetchall()
+        if rows:
+            removed, at = removed + len(rows), time.time()
+        return log.read_text().count(_REFUSED) > before
+
     with world.connection() as connection, connection.cursor() as cursor:
-
-        def remove() -> bool:
-            removed.extend(str(row[0]) for row in cursor.execute(f"REMOVE @FIRN_STAGE/{world.sink}/").fetchall())
-            return bool(removed)
-
-        wait_until(remove, seconds=SETTLE_SECONDS, what="files are in the stage")
-    return Fired(time.time(), f"{len(removed)} staged files were removed")
+        wait_until(strikes, seconds=SETTLE_SECONDS, what="COPY misses a file that was removed")
+    return Fired(at, f"{removed} staged files were removed, and COPY missed them")
 
 
 def delete_checkpoint(world: World, planned: Planned) -> Fired:

@@ -18,7 +18,7 @@ def read_letters(topic: Topic) -> dict[TopicPartition, Counter[int]]:
     """How many letters there are of each record, by Connect's own headers."""
     letters: dict[TopicPartition, Counter[int]] = {}
     limits = {"group.id": f"soak-{uuid.uuid4()}", "isolation.level": "read_committed", "enable.partition.eof": True}
-    consumer = Consumer(topic.client.librdkafka() | limits | {"enable.auto.commit": False})
+    consumer = Consumer(topic.client.librdkafka() | limits | {"enable.auto.commit": False, "log_level": 0})
     try:
         count = len(topic.admin.client.list_topics(topic.name, timeout=_SECONDS).topics[topic.name].partitions)
         consumer.assign([At(topic.name, number, OFFSET_BEGINNING) for number in range(count)])
