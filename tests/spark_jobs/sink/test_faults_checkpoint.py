@@ -12,7 +12,7 @@ from firn.settings import Settings
 from spark_jobs.sink.run import SinkRun
 from tests.support.faults_checks import NewRun, exactly_once, going_on, until_records
 from tests.support.kafka import Topic
-from tests.support.sinks import JSON, wait_until
+from tests.support.sinks import JSON, sql, wait_until
 
 pytestmark = pytest.mark.stack
 
@@ -66,15 +66,16 @@ def test_a_checkpoint_that_is_harmed_costs_nothing(settings: Settings, new_run: 
 def test_a_checkpoint_restored_from_yesterday_is_never_resumed(
     settings: Settings, new_run: NewRun, tmp_path: Path
 ) -> None:
+    """Behind the ledger it would only cost time. Ahead of it, it would lose what lies between."""
     topic = Topic(settings, "restored")
     topic.send([b"1"] * 10)
     first = new_run(topic, **JSON)
     first.run()
     shutil.copytree(checkpoint(first, 1), tmp_path / "yesterday")
-    topic.send([b"2"] * 5)
-    new_run(topic, **JSON).run()
-    for epoch in (1, 2, 3):  # also as the one that comes next
+    sql(settings, f"TRUNCATE TABLE {topic.table}")
+    sql(settings, f"UPDATE FIRN_OFFSETS SET NEXT_OFFSET = 0 WHERE TOPIC = '{topic.name}'")
+    for epoch in (1, 2):  # also as the one that comes next
         shutil.copytree(tmp_path / "yesterday", checkpoint(first, epoch), dirs_exist_ok=True)
-    topic.send([b"3"] * 5)
-    assert new_run(topic, **JSON).run().records == 5
-    exactly_once(settings, topic, {0: 20})
+    topic.send([b"2"] * 5)
+    assert new_run(topic, **JSON).run().records == 15
+    exactly_once(settings, topic, {0: 15})
