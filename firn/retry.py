@@ -26,25 +26,30 @@ class Deadline:
     """How long work may go on failing: `seconds` from the first failure since it last succeeded.
 
     One Deadline is shared by all that retries within a piece of work, so that retries inside retries do not add up.
-    Not for several threads at once.
+    Safe for several threads: the driver's main thread and the one of its batches share one, and the success of either
+    begins the patience of both anew.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds, self._clock = seconds, clock
         self._failing_since: float | None = None
+        self._lock = threading.Lock()
 
     def failed(self, ago: float = 0.0) -> None:
         """The work failed just now, and began to fail `ago` seconds before."""
         since = self._clock() - ago
-        self._failing_since = since if self._failing_since is None else min(self._failing_since, since)
+        with self._lock:
+            self._failing_since = since if self._failing_since is None else min(self._failing_since, since)
 
     def succeeded(self) -> None:
-        """The work got on: patience begins anew."""
-        self._failing_since = None
+        """The work got on, or was answered: patience begins anew."""
+        with self._lock:
+            self._failing_since = None
 
     def failing_for(self) -> float:
         """Seconds since the first failure; 0 where nothing fails."""
-        return 0.0 if self._failing_since is None else self._clock() - self._failing_since
+        with self._lock:
+            return 0.0 if self._failing_since is None else self._clock() - self._failing_since
 
     def left(self) -> float:
         """Seconds until it is to be given up; 0 at the least."""
@@ -58,7 +63,13 @@ def with_retries(deadline: float | Deadline, call: Callable[P, T], *args: P.args
     """
     shared = deadline if isinstance(deadline, Deadline) else Deadline(deadline)
     shared.failed()  # a call that never answers is failing from its beginning
-    answer = _policy(shared, threading.Event())(call, *args, **kwargs)
+    try:
+        answer = _policy(shared, threading.Event())(call, *args, **kwargs)
+    except TransientError:
+        raise
+    except BaseException:
+        shared.succeeded()  # an answer too, if not the one that was hoped for
+        raise
     shared.succeeded()
     return answer
 

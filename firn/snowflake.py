@@ -32,6 +32,11 @@ from firn.snowflake_proxy import connection_options, proxied_connection
 logging.getLogger("snowflake.connector").setLevel(logging.CRITICAL)
 
 LOCK_TIMEOUT_SECONDS = 60
+# The driver asks for the end of a statement for as long as Snowflake says that it is in progress, so only Snowflake can
+# end it; its own default is two days. The largest COPY of a sink takes minutes. Where the warehouse has lower bounds,
+# those count (https://docs.snowflake.com/en/sql-reference/parameters#statement-timeout-in-seconds).
+STATEMENT_TIMEOUT_SECONDS = 1800
+STATEMENT_QUEUED_TIMEOUT_SECONDS = 600
 LOGIN_TIMEOUT_SECONDS = 15
 NETWORK_TIMEOUT_SECONDS = 60
 
@@ -138,8 +143,10 @@ def parse_url(url: str | None, account: str) -> tuple[Literal["http", "https"], 
     return protocol, parts.hostname, port or (80 if protocol == "http" else 443)
 
 
-def open_connection(login: SnowflakeLogin, *, query_tag: str = "firn") -> SnowflakeConnection:
-    """A session in UTC with autocommit on and a bounded wait for locks. The caller closes it.
+def open_connection(
+    login: SnowflakeLogin, *, query_tag: str = "firn", lock_seconds: int = LOCK_TIMEOUT_SECONDS
+) -> SnowflakeConnection:
+    """A session in UTC with autocommit on, in which locks, queues and statements are bounded. The caller closes it.
 
     It goes through `login.proxy`; without one the driver follows the environment (HTTPS_PROXY). Raises
     AuthenticationError, TransientError and others of `translated`, about the proxy where that is the cause.
@@ -167,7 +174,9 @@ def open_connection(login: SnowflakeLogin, *, query_tag: str = "firn") -> Snowfl
             session_parameters={
                 "TIMEZONE": "UTC",
                 "QUERY_TAG": query_tag,
-                "LOCK_TIMEOUT": LOCK_TIMEOUT_SECONDS,
+                "LOCK_TIMEOUT": lock_seconds,
+                "STATEMENT_TIMEOUT_IN_SECONDS": STATEMENT_TIMEOUT_SECONDS,
+                "STATEMENT_QUEUED_TIMEOUT_IN_SECONDS": STATEMENT_QUEUED_TIMEOUT_SECONDS,
                 "CLIENT_TELEMETRY_ENABLED": False,
             },
             **options,

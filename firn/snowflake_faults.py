@@ -19,6 +19,10 @@ class LockConflictError(TransientError):
     """Another transaction holds the lock, or changed the same rows; roll back and start over."""
 
 
+class QuotaError(TerminalError):
+    """A resource monitor keeps the warehouse from running until its quota is raised or begins anew."""
+
+
 class MissingObjectError(TerminalError):
     """A table, stage or schema does not exist, or this role may not see it: Snowflake does not tell which."""
 
@@ -41,7 +45,9 @@ _AUTHENTICATION = {*range(390100, 390300), 251005, 251008} - _SESSION_GONE
 _INSUFFICIENT = 3001
 _NOT_OF_THIS_USER, _UNSEEN = 3013, 3041
 _NOT_FOUND = {2003, 2043, 2004}
-_LOCKED, _NO_WAREHOUSE, _CANCELED = 625, 606, {603, 604}
+_LOCKED, _NO_WAREHOUSE, _QUOTA, _ABORTED = 625, 606, 90073, 603
+# 604: somebody or something canceled it; 630: it reached a timeout. SQLSTATE 57014 is ANSI's word for all of these.
+_CANCELED, _CANCELED_STATE = {604, 630}, "57014"
 # What is wrong with a statement; every other error of the driver is about getting an answer at all.
 _ABOUT_THE_STATEMENT = (driver.ProgrammingError, driver.DataError, driver.IntegrityError, driver.NotSupportedError)
 
@@ -73,7 +79,21 @@ def _translate(error: driver.Error, login: str, sql: str, role: str) -> FirnErro
         )
     if number == _LOCKED:
         return LockConflictError(text, where=where, next_step="Another transaction was in the way; it is tried again.")
-    passing = number in _SESSION_GONE or number in _CANCELED or not isinstance(error, _ABOUT_THE_STATEMENT)
+    if number == _QUOTA:
+        return QuotaError(
+            f"The warehouse may not run: {text}",
+            where=where,
+            next_step="Raise the monitor's quota (ALTER RESOURCE MONITOR <name> SET CREDIT_QUOTA = <credits>;), wait "
+            "for its next interval, or name another warehouse; then start again.",
+        )
+    if number in _CANCELED or error.sqlstate == _CANCELED_STATE:
+        return TransientError(
+            f"Snowflake canceled the statement: {text}",
+            where=where,
+            next_step="Look at the load of the warehouse, its STATEMENT_TIMEOUT_IN_SECONDS and "
+            "STATEMENT_QUEUED_TIMEOUT_IN_SECONDS, and in the query history for who canceled it.",
+        )
+    passing = number in _SESSION_GONE or number == _ABORTED or not isinstance(error, _ABOUT_THE_STATEMENT)
     if login or passing:
         return TransientError(
             f"Snowflake does not answer: {text}",

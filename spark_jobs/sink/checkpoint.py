@@ -9,22 +9,32 @@ from pyspark.sql import SparkSession
 
 from firn.errors import TransientError
 from spark_jobs.sink.ledger import TopicPartition
+from spark_jobs.sink.spark_faults import translated
 
 
 def new_checkpoint(spark: SparkSession, folder: str, epoch: int) -> str:
-    """The checkpoint of a new epoch; those of older epochs, which nothing reads again, are removed."""
-    path, files = _open(spark, folder)
-    files.delete(path, True)
+    """The checkpoint of a new epoch; those of older epochs, which nothing reads again, are removed.
+
+    So is one that bears this epoch's own number (a copy, or of a ledger that was dropped): the ledger gives a number to
+    one run only. Those of newer epochs stay: a newer run may be using one. Raises TransientError where the place fails.
+    """
+    with translated(folder):
+        path, files = _open(spark, folder)
+        for status in files.listStatus(path) if files.exists(path) else ():
+            if (name := str(status.getPath().getName())).isdecimal() and int(name) <= epoch:
+                files.delete(status.getPath(), True)
     return f"{folder}/{epoch}"
 
 
 def planned_ends(spark: SparkSession, checkpoint: str, batch_id: int) -> dict[TopicPartition, int]:
     """The end offsets (exclusive) of a batch, from the plan that Spark writes before it runs the batch.
 
-    The frame that foreachBatch gets does not carry them, and a task without rows cannot name its partition.
+    The frame that foreachBatch gets does not carry them, and a task without rows cannot name its partition. Raises
+    TransientError where the plan cannot be read.
     """
     file = f"{checkpoint}/offsets/{batch_id}"
-    lines = _read_text(spark, file).splitlines()
+    with translated(file):
+        lines = _read_text(spark, file).splitlines()
     if len(lines) < 3 or lines[0] != "v1":
         raise TransientError(
             f"Spark's plan of batch {batch_id} cannot be read.",

@@ -83,16 +83,18 @@ def _chunks(files: Sequence[Staged]) -> Iterator[tuple[str, list[Staged]]]:
 
 def _wrong(answers: Sequence[dict[str, object]], staged: dict[str, int]) -> dict[str, str]:
     """What is wrong with which file. One answer row a file: `file` is its path in the stage, `rows_loaded` a count."""
-    loaded = {str(a["file"]): int(str(a["rows_loaded"])) for a in answers if "rows_loaded" in a}
+    rows_by_path = {str(a["file"]): int(str(a["rows_loaded"])) for a in answers if "rows_loaded" in a}
+    loaded = {_end(path): rows for path, rows in rows_by_path.items()}
     wrong = {
-        name: f"{name}: {rows} rows staged, {_rows_of(name, loaded)} loaded"
+        name: f"{name}: {rows} rows staged, {loaded.get(_end(name))} loaded"
         for name, rows in staged.items()
-        if _rows_of(name, loaded) != rows
+        if loaded.get(_end(name)) != rows
     }
-    if not wrong and len(loaded) != len(staged):
-        wrong = dict.fromkeys(staged, f"{len(staged)} files staged, {len(loaded)} loaded")
+    if not wrong and len(rows_by_path) != len(staged):
+        wrong = dict.fromkeys(staged, f"{len(staged)} files staged, {len(rows_by_path)} loaded")
     return wrong
 
 
-def _rows_of(name: str, loaded: dict[str, int]) -> int | None:
-    return next((rows for path, rows in loaded.items() if path == name or path.endswith(f"/{name}")), None)
+def _end(path: str) -> str:
+    """<topic>/<partition>/<file>: how much stands before it is Snowflake's choice."""
+    return "/".join(path.rsplit("/", 3)[-3:])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,24 +82,40 @@ class Stage:
 
     def remove_own(self, connection: SnowflakeConnection) -> None:
         """Remove the files of this epoch: called after a commit, when none of them is on its way."""
-        self._remove(connection, self.epoch)
+        self._remove(connection, f"{self.sink}/", self.epoch)
 
-    def remove_older(self, connection: SnowflakeConnection, kept: Collection[str]) -> None:
-        """Remove what earlier epochs of this sink left behind, which can no longer commit; not the paths in `kept`."""
+    def remove_older(self, connection: SnowflakeConnection, kept: Collection[str]) -> frozenset[str]:
+        """Remove what earlier epochs of this sink left behind, which can no longer commit; not the paths in `kept`.
+
+        Returns those of `kept` that are in the stage: the others are not there to be kept.
+        """
         listed = query(connection, _LIST.format(stage=self.name, folder=f"{self.sink}/"))
         # LIST puts the stage's own name in front of a path.
         paths = [str(row["name"]).partition("/")[2] for row in listed]
+        there = frozenset(path for path in paths if path in kept)
         older = {path: int(found[1]) for path in paths if (found := _EPOCH.search(path)) and int(found[1]) < self.epoch}
-        spared = {older[path] for path in older if path in kept}
+        spared = {older[path] for path in there & older.keys()}
         for epoch in sorted({*older.values()} - spared):
-            self._remove(connection, epoch)
+            self._remove(connection, f"{self.sink}/", epoch)
+        self._remove_beside(connection, {path: epoch for path, epoch in older.items() if epoch in spared}, there)
+        return there
+
+    def _remove_beside(self, connection: SnowflakeConnection, older: Mapping[str, int], kept: Collection[str]) -> None:
+        """Remove files by their epochs, but not those `kept`: one by one only in a folder that holds one of these."""
+        by_folder: dict[tuple[str, int], list[str]] = {}
         for path, epoch in sorted(older.items()):
-            if epoch in spared and path not in kept:
+            by_folder.setdefault((path.rpartition("/")[0] + "/", epoch), []).append(path)
+        for (folder, epoch), paths in by_folder.items():
+            doomed = [path for path in paths if path not in kept]
+            if doomed == paths:
+                self._remove(connection, folder, epoch)
+                continue
+            for path in doomed:
                 query(connection, _REMOVE_ONE.format(stage=self.name, path=path))
 
-    def _remove(self, connection: SnowflakeConnection, epoch: int) -> None:
+    def _remove(self, connection: SnowflakeConnection, folder: str, epoch: int) -> None:
         pattern = rf".*-{epoch}-[0-9]+-[0-9a-f]+[.]parquet"
-        query(connection, _REMOVE.format(stage=self.name, folder=f"{self.sink}/", pattern=pattern))
+        query(connection, _REMOVE.format(stage=self.name, folder=folder, pattern=pattern))
 
 
 class ParquetFile:

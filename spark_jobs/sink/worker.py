@@ -14,7 +14,7 @@ from pathlib import Path
 from snowflake.connector import SnowflakeConnection
 
 from firn.connector.config import ConverterConfig
-from firn.errors import FirnError, TransientError
+from firn.errors import AuthenticationError, FirnError, TransientError
 from firn.registry import RegisteredSchema, registered_schema
 from firn.registry_login import RegistryLogin, registry_client
 from firn.retry import Deadline, with_retries
@@ -81,13 +81,19 @@ def confirm_epoch(context: SinkContext, epoch: int) -> None:
 
 
 def _in_session(login: SnowflakeLogin, work: Callable[[SnowflakeConnection], None]) -> None:
-    """Work in this worker's session; one that died since it was used last is replaced at the next try."""
-    connection = _sessions.get(login)
-    if connection is None:
-        connection = _sessions[login] = open_connection(login)
+    """Work in this worker's session; one that died since it was used last, or was revoked, is replaced at the next."""
+    connection = _sessions.get(login) or _open(login)
     try:
         work(connection)
-    except TransientError:
+    except (TransientError, AuthenticationError):
         _sessions.pop(login, None)
         close_quietly(connection)
         raise
+
+
+def _open(login: SnowflakeLogin) -> SnowflakeConnection:
+    """A session of this login, and none of another: after a rotation nobody would use or close the old one."""
+    while _sessions:
+        close_quietly(_sessions.popitem()[1])
+    connection = _sessions[login] = open_connection(login)
+    return connection

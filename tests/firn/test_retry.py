@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 
@@ -86,3 +87,38 @@ def test_a_stop_ends_the_pause_between_two_attempts() -> None:
     with pytest.raises(TransientError):
         with_retries_until(stop, Deadline(1000), attempt)
     assert len(calls) == 2
+
+
+def test_any_answer_but_a_passing_fault_begins_the_patience_anew() -> None:
+    clock = Clock()
+    deadline = Deadline(60, clock)
+
+    def refuse() -> None:
+        clock.now += 1
+        raise TerminalError("no such schema")
+
+    with pytest.raises(TerminalError):
+        with_retries(deadline, refuse)
+    clock.now += 250
+    assert deadline.failing_for() == 0
+
+
+def test_threads_may_share_a_deadline() -> None:
+    """Success on one thread, while another asks for how long it has been failing."""
+    deadline, done = Deadline(60), threading.Event()
+
+    def come_and_go() -> None:
+        while not done.is_set():
+            deadline.failed()
+            deadline.succeeded()
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # threads take turns between any two steps
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    try:
+        assert all(0 <= deadline.failing_for() < 60 for _ in range(50_000))
+    finally:
+        done.set()
+        thread.join()
+        sys.setswitchinterval(before)

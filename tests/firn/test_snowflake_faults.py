@@ -10,11 +10,11 @@ import pytest
 from pydantic import SecretStr
 from snowflake.connector.errors import ProgrammingError
 
-from firn.errors import AuthenticationError, ConfigError, FirnError, PrivilegeError
+from firn.errors import AuthenticationError, ConfigError, FirnError, PrivilegeError, TransientError
 from firn.local.admin import new_private_key
 from firn.settings import Settings
 from firn.snowflake import SnowflakeLogin, connect, execute, query
-from firn.snowflake_faults import MissingObjectError, translated
+from firn.snowflake_faults import LockConflictError, MissingObjectError, QuotaError, translated
 from tests.support.sinks import login_of
 from tests.support.snowflake import OwnUser, admin_sql, own_user
 
@@ -57,6 +57,35 @@ def test_a_new_session_is_not_needed_for_a_lost_object() -> None:
     )
     assert isinstance(error, MissingObjectError)
     assert "SHOW GRANTS TO ROLE R;" in error.next_step
+
+
+@pytest.mark.parametrize(
+    ("number", "state", "text"),
+    [
+        (604, "57014", "SQL execution canceled"),
+        (630, "57014", "Statement reached its statement or warehouse timeout of 1,800 second(s) and was canceled."),
+        (639, "57014", "canceled for a reason of its own number"),
+    ],
+)
+def test_a_canceled_statement_may_be_tried_again(number: int, state: str, text: str) -> None:
+    with pytest.raises(TransientError, match="canceled the statement: ") as raised, translated(sql="COPY INTO T"):
+        raise ProgrammingError(msg=text, errno=number, sqlstate=state)
+    assert text in raised.value.what
+    assert "STATEMENT_TIMEOUT_IN_SECONDS" in raised.value.next_step
+
+
+def test_a_lock_conflict_is_no_canceled_statement() -> None:
+    with pytest.raises(LockConflictError), translated(sql="UPDATE T SET A = 1"):
+        raise ProgrammingError(msg="Statement 'x' has locked table 'T'", errno=625, sqlstate="57014")
+
+
+def test_a_warehouse_without_credits_wants_a_person() -> None:
+    text = "Warehouse 'INGEST_WH' cannot be resumed because resource monitor 'M' has exceeded its quota."
+    error = said(90073, text, "COPY INTO T")
+    assert isinstance(error, QuotaError)
+    assert error.what.startswith("The warehouse may not run: ")
+    assert text in error.what
+    assert "SET CREDIT_QUOTA" in error.next_step
 
 
 @pytest.fixture(scope="module")
@@ -155,3 +184,15 @@ def test_no_warehouse_names_the_grant(settings: Settings, user: OwnUser) -> None
         query(connection, f"SELECT * FROM STREAMING.PUBLIC.W_{user.name}")
     assert f"GRANT USAGE ON WAREHOUSE <warehouse> TO ROLE {user.name};" in raised.value.next_step
     admin_sql(settings, f"DROP TABLE W_{user.name}")
+
+
+@pytest.mark.stack
+def test_a_session_bounds_what_a_statement_takes(settings: Settings) -> None:
+    with connect(login_of(settings)) as connection:
+        rows = query(connection, "SHOW PARAMETERS LIKE 'STATEMENT_%TIMEOUT_IN_SECONDS'")
+        assert {row["key"]: row["value"] for row in rows} == {
+            "STATEMENT_TIMEOUT_IN_SECONDS": "1800",
+            "STATEMENT_QUEUED_TIMEOUT_IN_SECONDS": "600",
+        }
+        execute(connection, "ALTER SESSION SET STATEMENT_TIMEOUT_IN_SECONDS = 3600")  # `firn sql` may want more
+        assert query(connection, "SHOW PARAMETERS LIKE 'STATEMENT_TIMEOUT%'")[0]["value"] == "3600"
