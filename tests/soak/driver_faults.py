@@ -46,16 +46,17 @@ def stop_driver(world: World, planned: Planned) -> Fired:
     """SIGTERM: the batch that runs ends, and the exit code is 0."""
     victim = world.keeper.driver
     victim.may_end.add(0)
-    at = time.time()
     send(psutil.Process(victim.process.pid), signal.SIGTERM)
-    return Fired(at, victim.ended(0, SETTLE_SECONDS))
+    seen = victim.ended(0, SETTLE_SECONDS)
+    return Fired(time.time(), seen)  # until then it may commit: that is no outage
 
 
 def second_driver(world: World, planned: Planned) -> Fired:
     """Another driver of the same sink while one runs: the older one stops itself, for good."""
-    epoch, at = world.watch.epoch, time.time()
+    epoch = world.watch.epoch
     old, new = world.keeper.displace()
     wait_until(lambda: world.watch.epoch > epoch, seconds=SETTLE_SECONDS, what="the second driver claims")
+    at = time.time()  # until then the older one may commit
     seen = old.ended(FencedError.exit_code, SETTLE_SECONDS)
     return Fired(at, f"driver {new.number} claimed epoch {world.watch.epoch}, {seen}")
 
