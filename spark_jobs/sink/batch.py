@@ -88,10 +88,7 @@ class Reports(list[Report]):
 
 
 class BatchRunner:
-    """Runs the batches of one epoch.
-
-    `idle` is held while a batch runs, `session` while it uses the Snowflake session; `stopping` refuses the next one.
-    """
+    """Runs the batches of one epoch. `idle` is held while a batch runs; `stopping` refuses the next one."""
 
     def __init__(
         self,
@@ -113,7 +110,6 @@ class BatchRunner:
         self.failure: FirnError | None = None
         self.stopping = threading.Event()
         self.idle = threading.Lock()
-        self.session = threading.Lock()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """One batch. Whatever is raised is in `failure` first."""
@@ -143,8 +139,7 @@ class BatchRunner:
         _check_inside(staged, moves)
         name = f"{self._ledger.epoch}-{batch_id}"
         if moves:
-            with self.session:
-                self._commit(name, moves, staged)
+            self._commit(name, moves, staged)
         self._ledger.advance(ends, moves)
         self._forget_letters(shipped.of(Tolerated))
         committed = Committed(

@@ -17,6 +17,9 @@ import threading
 from pathlib import Path
 
 import orjson
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
@@ -66,7 +69,15 @@ def _run(config_file: Path, *, once: bool, stop: threading.Event) -> dict[str, o
     try:
         return SinkRun(context, spark, once=once, stop=stop, reload=read).run().as_dict()
     finally:
+        _stop_spark(spark)
+
+
+def _stop_spark(spark: SparkSession) -> None:
+    """A JVM that is gone cannot be stopped, and why it is gone was told already."""
+    try:
         spark.stop()
+    except (PySparkException, Py4JError, ConnectionError):
+        log.debug("Spark was not stopped", exc_info=True)
 
 
 def _report(error: FirnError) -> int:

@@ -30,6 +30,7 @@ class Owner:
     reset. silent_seconds: since its last sign of life, by Snowflake's clock alone. targets: topic -> table of the last
     claim. kept: staged files, as paths in the stage, that COPY refused and that clean-ups leave. claimed: whether
     a run ever claimed it (a reset may come first). shared: whether doubles were asked for (firn.share.target).
+    letters: whether the sink ever had a dead-letter topic, so that some may be out that are not committed.
     """
 
     epoch: int
@@ -39,6 +40,7 @@ class Owner:
     kept: tuple[str, ...] = ()
     claimed: bool = True
     shared: bool = False
+    letters: bool = False
 
     @classmethod
     def of(cls, epoch: int, run_id: str, silent_seconds: float, document: str) -> Owner:
@@ -48,15 +50,18 @@ class Owner:
             targets = {str(topic): str(table) for topic, table in read["targets"].items()}
             kept = tuple(map(str, read["kept"]))
             claimed, shared = read.get("claimed") is not False, read.get("shared") is True
+            letters = read.get("letters") is True
         except (ValueError, KeyError, TypeError, AttributeError):
             return cls(epoch, run_id, silent_seconds)
-        return cls(epoch, run_id, silent_seconds, targets, kept, claimed, shared)
+        return cls(epoch, run_id, silent_seconds, targets, kept, claimed, shared, letters)
 
     @property
     def document(self) -> str:
         """What the row keeps in BATCH_ID; `of` reads it."""
-        marks = ({} if self.claimed else {"claimed": False}) | ({"shared": True} if self.shared else {})
-        return json.dumps({"targets": dict(self.targets), "kept": list(self.kept), **marks})
+        document: dict[str, object] = {"targets": dict(self.targets), "kept": list(self.kept)}
+        if not self.claimed:
+            document["claimed"] = False
+        return json.dumps(document | {name: True for name in ("shared", "letters") if getattr(self, name)})
 
     def runs(self, within: float) -> bool:
         """Whether a run holds the sink and gave a sign of life in the last `within` seconds."""

@@ -72,14 +72,17 @@ class LedgerTable:
         table_of: Callable[[str], str],
         *,
         share_target: bool = False,
+        letters: bool = False,
     ) -> Ledger:
         """Become the one writer of this sink: every run before this one is fenced once this returns.
 
         `observe` looks at Kafka; it is called when no older run can commit any more, or positions might pass what it
-        saw. `table_of` gives a topic's table. Raises LostPositionError where Kafka cannot continue, SharedTargetError
-        where another sink writes the same topic into the same table (unless `share_target`), FencedError where this
-        run claimed before and somebody else has since, ClaimAgainError where the lock or the answer to COMMIT did not
-        come. All but the last leave the ledger as it was.
+        saw. `table_of` gives a topic's table, `letters` whether the sink has a dead-letter topic.
+
+        Raises LostPositionError where Kafka cannot continue, SharedTargetError where another sink writes the same topic
+        into the same table (unless `share_target`), FencedError where this run claimed before and somebody else has
+        since, ClaimAgainError where the lock or the answer to COMMIT did not come. All but the last leave the ledger
+        as it was.
         """
         with transaction(connection):
             self._lock(connection)
@@ -93,7 +96,8 @@ class LedgerTable:
             first = seen.owner is None or not seen.owner.claimed
             added = missing_positions(seen.positions, partitions, first_claim=first, first_offset=first_offset)
             kept = seen.owner.kept if seen.owner else ()
-            owner = Owner(_epoch(seen), self._run_id, 0.0, targets, kept, shared=share_target)
+            letters = letters or bool(seen.owner and seen.owner.letters)
+            owner = Owner(_epoch(seen), self._run_id, 0.0, targets, kept, shared=share_target, letters=letters)
             self._highest = owner.epoch  # from here on COMMIT may have happened, whatever its answer
             self._sign(connection, seen, owner)
             _expect(self._rows.insert_positions(connection, added, ""), len(added))
@@ -129,9 +133,14 @@ class LedgerTable:
         Outside a batch's transaction: that one is rolled back, and this must stay.
         """
         owner = self.owner(connection)
+        self.keep_only(connection, epoch, tuple(dict.fromkeys((*(owner.kept if owner else ()), *files))))
+
+    def keep_only(self, connection: SnowflakeConnection, epoch: int, files: Sequence[str]) -> None:
+        """As `keep`, and forget all others."""
+        owner = self.owner(connection)
         if owner is None:
             raise self._fenced()
-        document = replace(owner, kept=tuple(dict.fromkeys((*owner.kept, *files)))).document
+        document = replace(owner, kept=tuple(files)).document
         if self._rows.update_owner(connection, epoch, self._run_id, BATCH_ID=document) != 1:
             raise self._fenced()
 
@@ -146,7 +155,7 @@ class LedgerTable:
             log.warning("The sink could not be released, it looks as if it ran until it is silent: %s", error.what)
         else:
             if released != 1:
-                log.info("sink %s belongs to another run by now", self._sink)
+                log.info("sink %s was not held by this run any more", self._sink)
 
     def owner(self, connection: SnowflakeConnection) -> Owner | None:
         """Who holds the sink; None before its first claim. Raises MissingObjectError where there is no ledger."""
@@ -162,17 +171,20 @@ class LedgerTable:
         positions: Mapping[TopicPartition, Position],
         *,
         running_within: float,
+        expected: Mapping[TopicPartition, Position | None] | None = None,
     ) -> int:
         """Set where these partitions go on (offset and topic id), leave the others; returns the new epoch.
 
         Whoever still runs is fenced by it. Works before the first claim too, after `ensure`. Raises SinkRunsError when
-        a run gave a sign of life within `running_within` seconds and ClaimAgainError when the lock or the answer to
-        COMMIT did not come: the same reset may then be given again.
+        a run gave a sign of life within `running_within` seconds, TerminalError where a partition does not stand as
+        `expected` says (None: it has no row), and ClaimAgainError when the lock or the answer to COMMIT did not come:
+        the same reset may then be given again.
         """
         with transaction(connection):
             self._lock(connection)
             seen = self._rows.read(connection)
             self.check_silent(seen.owner, running_within)
+            self._check_unmoved(seen.positions, expected or {})
             epoch = _epoch(seen)
             owner = replace(seen.owner or Owner(epoch, "", 0.0, claimed=False), run_id="")
             self._sign(connection, seen, owner)
@@ -191,6 +203,17 @@ class LedgerTable:
                 next_step="Stop it first: send it SIGTERM, or cancel its flow run. If it was killed, it counts as dead "
                 f"after {spoken(running_within)} without a sign of life, that is in "
                 f"{spoken(running_within - owner.silent_seconds)}.",
+            )
+
+    def _check_unmoved(
+        self, seen: Mapping[TopicPartition, Position], expected: Mapping[TopicPartition, Position | None]
+    ) -> None:
+        if moved := [str(where) for where, position in expected.items() if seen.get(where) != position]:
+            raise TerminalError(
+                f"The ledger moved since the plan was made ({', '.join(moved)}): the sink ran, or somebody else reset "
+                "it. Nothing was changed.",
+                where=f"{self._name}, sink {self._sink}",
+                next_step="Look again, and decide again.",
             )
 
     def _lock(self, connection: SnowflakeConnection) -> None:

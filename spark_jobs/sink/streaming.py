@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from firn.errors import FirnError, TransientError
+from firn.errors import FirnError, TerminalError
 from spark_jobs.sink.batch import BatchRunner, StopRequestedError
 from spark_jobs.sink.spark_faults import cause
 
@@ -41,17 +41,13 @@ class RunningQuery:
                 why = _asked_to_stop() if self._stop.is_set() else reason_to_end()
                 if why is not None:
                     self._end(why)
-        except PySparkException as error:
+        except PySparkException:
             if self._runner.failure:
                 raise self._runner.failure from None
-            raise TransientError(
-                f"Spark's query failed: {cause(error)}",
-                where=f"query {self._query.name}",
-                next_step="See Spark's log in FIRN_HOME/logs.",
-            ) from error
+            raise
 
     def _end(self, why: FirnError) -> None:
-        """Let the running batch end, refuse the next one, stop the query; raises `why`, or what was worse."""
+        """Let the running batch end, refuse the next one, stop the query; raises `why`, or the batch's own fault."""
         self._runner.stopping.set()
         self._await_idle()
         try:
@@ -60,9 +56,11 @@ class RunningQuery:
             # Spark's own time-out. The batch that goes on cannot commit once this or another run has claimed again.
             log.warning("Spark did not stop query %s in time: %s", self._query.name, cause(error))
         failure = self._runner.failure
-        if failure and not isinstance(failure, TransientError):
+        if self._stop.is_set() and not isinstance(failure, TerminalError):
+            raise _asked_to_stop()
+        if failure and not isinstance(failure, StopRequestedError):  # a batch that was refused tells nothing
             raise failure
-        raise _asked_to_stop() if self._stop.is_set() else why
+        raise why
 
     def _await_idle(self) -> None:
         """Wait for the batch that is running: in its own time, or within the deadline once a stop was asked for.

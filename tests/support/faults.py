@@ -29,7 +29,7 @@ from snowflake.connector import errors as driver
 from snowflake.connector.cursor import SnowflakeCursorBase
 
 from spark_jobs.sink import batch as batches
-from spark_jobs.sink import run as runs
+from spark_jobs.sink import epoch as epochs
 from spark_jobs.sink.batch import BatchRunner
 from spark_jobs.sink.dead_letters.transaction import GroupTransactions
 from spark_jobs.sink.ledger import Ledger, Move, TopicPartition
@@ -189,7 +189,7 @@ def armed(*faults: Fault | Interruption, clock: float = 0.0) -> Iterator[None]:
     with ExitStack() as patches:
         for patched in (
             patch.object(SnowflakeCursorBase, "execute", hooks.statement(SnowflakeCursorBase.execute)),
-            patch.object(runs, "planned_ends", hooks.planned(runs.planned_ends)),
+            patch.object(epochs, "planned_ends", hooks.planned(epochs.planned_ends)),
             patch.object(BatchRunner, "__call__", hooks.batch(BatchRunner.__call__)),
             patch.object(Ledger, "advance", hooks.advance(Ledger.advance)),
             patch.object(batches, "ship", partial(in_worker, for_workers, clock)),

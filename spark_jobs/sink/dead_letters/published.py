@@ -12,7 +12,7 @@ from firn.errors import TerminalError
 from firn.kafka_client import KafkaClient
 from spark_jobs.sink.dead_letters.group import overwrite_offsets, settled_offsets
 from spark_jobs.sink.dead_letters.offset_list import UnreadableError, read_list
-from spark_jobs.sink.dead_letters.queue import DeadLetterQueue, group_of_letters
+from spark_jobs.sink.dead_letters.queue import group_of_letters, transactional_id
 from spark_jobs.sink.dead_letters.transaction import Committed
 from spark_jobs.sink.ledger import TopicPartition
 
@@ -35,16 +35,17 @@ class Letters:
 
 
 def published_letters(
-    queue: DeadLetterQueue, positions: Mapping[TopicPartition, tuple[str, int]]
+    client: KafkaClient, sink: str, positions: Mapping[TopicPartition, tuple[str, int]]
 ) -> dict[TopicPartition, Letters]:
     """What is out, for each of `positions` (topic id and NEXT_OFFSET of each partition of the ledger).
 
     Call it right after a claim: it ends the open transactions of older runs. Raises TerminalError where nobody can
     tell what is out, otherwise as Kafka's requests do.
     """
-    ids = {where: queue.transactional_id(topic_id, where.partition) for where, (topic_id, _) in positions.items()}
-    held = settled_offsets(queue.client, queue.group, ids)
-    return {where: _letters(queue.group, where, *at, held[where]) for where, at in positions.items()}
+    group = group_of_letters(sink)
+    ids = {where: transactional_id(sink, topic_id, where.partition) for where, (topic_id, _) in positions.items()}
+    held = settled_offsets(client, group, ids)
+    return {where: _letters(group, where, *at, held[where]) for where, at in positions.items()}
 
 
 def forget_letters(client: KafkaClient, sink: str, positions: Mapping[TopicPartition, int]) -> None:

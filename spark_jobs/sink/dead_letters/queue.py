@@ -39,12 +39,17 @@ class DeadLetterQueue:
 
     def transactional_id(self, topic_id: str, partition: int) -> str:
         """One for each source partition: a newer producer of it fences every older one."""
-        return f"{self.group}-{topic_id}-{partition}"
+        return transactional_id(self.sink, topic_id, partition)
 
 
 def group_of_letters(sink: str) -> str:
     """The consumer group of a sink's letters."""
     return f"firn-dlq-{sink}"
+
+
+def transactional_id(sink: str, topic_id: str, partition: int) -> str:
+    """Who publishes a partition's letters, to Kafka."""
+    return f"{group_of_letters(sink)}-{topic_id}-{partition}"
 
 
 def dead_letter_queue(context: SinkContext) -> DeadLetterQueue | None:

@@ -8,11 +8,13 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError
@@ -32,11 +34,12 @@ from spark_jobs.sink.dead_letters import (
     Letters,
     ensure_topic,
     forget_letters,
+    offset_list,
     published_letters,
 )
 from spark_jobs.sink.dead_letters.faults import LetterFaults
 from spark_jobs.sink.dead_letters.headers import NAMES, without_context
-from spark_jobs.sink.dead_letters.offset_list import LIMIT, UnreadableError, read_list, write_list
+from spark_jobs.sink.dead_letters.offset_list import LIMIT, GrowingList, UnreadableError, read_list, write_list
 from spark_jobs.sink.dead_letters.queue import queue_of
 from spark_jobs.sink.dead_letters.transaction import Committed, GroupTransactions
 from spark_jobs.sink.decode.records import MALFORMED_AVRO, WRONG_MAGIC, BadRecord
@@ -101,7 +104,7 @@ def boxed(queue: DeadLetterQueue, source: Topic, seen: Letters, folder: Path, *o
 def out(queue: DeadLetterQueue, source: Topic, next_offset: int = 0) -> Letters:
     """What the driver finds after a claim at `next_offset`."""
     where = Where(source.name, 0)
-    return published_letters(queue, {where: (TOPIC_ID, next_offset)})[where]
+    return published_letters(queue.client, queue.sink, {where: (TOPIC_ID, next_offset)})[where]
 
 
 def offsets_of(found: Iterable[Letter]) -> list[int]:
@@ -142,6 +145,57 @@ def test_room_is_what_the_group_can_still_list(steps: list[int], first: int) -> 
         assert len(write_list(TOPIC_ID, offsets[: room + 40])) > LIMIT - 40
 
 
+BROKERS_LIMIT = 4096
+
+
+def nowhere(seen: Letters, folder: Path) -> LetterBox:
+    """A box whose letters are not sent."""
+    queue = DeadLetterQueue("s", "t", True, None, "v", "k")  # type: ignore[arg-type]
+    return LetterBox(queue, Where("t", 0), TOPIC_ID, seen, folder)
+
+
+steps = st.lists(st.integers(1, 3) | st.integers(1, 10**6), max_size=900)
+
+
+@given(steps, st.lists(steps, max_size=6))
+@settings(max_examples=25, deadline=None)
+def test_a_list_that_grew_is_the_list_of_all_and_its_room_is_used(earlier: list[int], batches: list[list[int]]) -> None:
+    """Whatever was out before, and in whichever batches the rest comes: the broker takes the list, and it is full."""
+    before = set(np.cumsum(earlier, dtype=np.int64).tolist())
+    box, last, mine = nowhere(Letters(-1, frozenset(before)), Path(tempfile.gettempdir())), -1, set()
+    for batch in batches:
+        offsets = [offset for offset in (last + np.cumsum(batch, dtype=np.int64)).tolist() if offset not in before]
+        room = box.room(offsets)
+        assert room == len(offsets) or len(write_list(TOPIC_ID, {*before, *mine, *offsets[: room + 40]})) > LIMIT - 60
+        box.add(records(offsets[:room]), all_bad(room))
+        mine.update(offsets[:room])
+        last = max([last, *offsets[:room]])
+        assert len(box._list.text()) <= max(LIMIT, len(write_list(TOPIC_ID, before)) + 16) or len(mine) == 1
+        if room < len(offsets):
+            break
+    assert read_list(box._list.text())[1].tolist() == sorted(before | mine)
+
+
+def test_a_topic_of_nothing_but_junk_costs_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """500,000 bad records in batches of 1,000: each is packed twice (is there room, and then for good), no more."""
+    packed: list[int] = []
+    varints = offset_list._varints
+    monkeypatch.setattr(offset_list, "_varints", lambda numbers: packed.append(len(numbers)) or varints(numbers))
+    grown = GrowingList(TOPIC_ID)
+    for first in range(0, 500_000, 1000):
+        assert len(grown.text(range(first, first + 1000))) <= LIMIT
+        grown.add(range(first, first + 1000))
+    assert sum(packed) == 2 * 500_000
+    assert read_list(grown.text())[1].tolist() == list(range(500_000))
+
+
+def test_offsets_that_fall_are_no_list() -> None:
+    grown = GrowingList(TOPIC_ID)
+    grown.add([5, 9])
+    with pytest.raises(ValueError, match="7 comes after 9"):
+        grown.add([7])
+
+
 def test_a_full_list_still_takes_one_letter(tmp_path: Path) -> None:
     """Otherwise a range whose first record is newly bad could never pass."""
     many = sorted(random.Random(4).sample(range(10_000, 10**9), 3000))
@@ -161,7 +215,7 @@ def test_letters_are_their_records_byte_for_byte(queue, source: Topic, letters: 
     box = LetterBox(queue, Where(source.name, 0), TOPIC_ID, Letters(-1, frozenset()), tmp_path)
     box.add(records([5], key=None, value=b"\x00\xfe" * 3, headers=own), [BadRecord(0, MALFORMED_AVRO, "ends early")])
     box.add(records([7, 8], key=b"", value=None, timestamp=0), [BadRecord(1, WRONG_MAGIC, "first byte 7", in_key=True)])
-    assert box.publish(9) == 2
+    assert box.publish(9) == (2, 9)
     first, second = letters.read()
     assert (first.key(), first.value(), first.timestamp()[1]) == (None, b"\x00\xfe" * 3, 1_700_000_000_123)
     assert first.headers()[:3] == [("a", b"\x00\xff"), ("a", None), ("é", b"")]
@@ -210,11 +264,11 @@ def test_a_replayed_range_publishes_only_what_is_newly_bad(queue, source, letter
     boxed(queue, source, out(queue, source), tmp_path, 10, 12).publish(20)
     replayed = out(queue, source, next_offset=5)
     assert (replayed.group_offset, replayed.published) == (20, {10, 12})
-    boxed(queue, source, replayed, tmp_path, 10, 11).publish(12)
+    assert boxed(queue, source, replayed, tmp_path, 10, 11).publish(12) == (1, 20)
     again = out(queue, source, next_offset=5)
     assert (again.group_offset, again.published) == (20, {10, 11, 12})
     assert out(queue, source, next_offset=11).published == {11, 12}
-    assert boxed(queue, source, again, tmp_path).publish(20) == 0
+    assert boxed(queue, source, again, tmp_path).publish(20) == (0, 20)
     assert offsets_of(letters.read()) == [10, 12, 11]
 
 
@@ -269,7 +323,7 @@ def test_a_second_attempt_without_bad_records_lets_the_run_claim_again(queue, so
             return 1
 
     empty = boxed(queue, source, Letters(-1, frozenset()), tmp_path)
-    assert empty.publish(9) == 0
+    assert empty.publish(9) == (0, -1)
     monkeypatch.setattr(TaskContext, "get", staticmethod(SecondAttempt))
     with pytest.raises(TransientError):
         empty.publish(9)
@@ -316,7 +370,7 @@ def test_a_task_that_is_killed_before_its_commit_leaves_nothing(queue, source, l
 def test_metadata_of_a_topic_that_was_made_again_is_nothing(queue, source, letters, tmp_path: Path) -> None:
     boxed(queue, source, out(queue, source), tmp_path, 4).publish(9)
     where = Where(source.name, 0)
-    found = published_letters(queue, {where: ("another-topic-id", 0)})[where]
+    found = published_letters(queue.client, queue.sink, {where: ("another-topic-id", 0)})[where]
     assert (found.group_offset, found.published) == (9, frozenset())
     LetterBox(queue, where, "another-topic-id", found, tmp_path)
 
@@ -349,7 +403,7 @@ def test_many_letters_are_one_transaction(queue, source, letters, tmp_path: Path
         offsets = range(first, first + 2000)
         assert box.room(offsets) == 2000
         box.add(records(offsets, value=b"x" * 200), all_bad(2000))
-    assert box.publish(6000) == 6000
+    assert box.publish(6000) == (6000, 6000)
     assert offsets_of(letters.read()) == list(range(6000))
     assert len(out(queue, source).published) == 6000
 
@@ -383,7 +437,7 @@ def test_the_topic_is_made_for_records_as_large_and_old_as_the_sources(absent, s
     assert (made.partitions, made.replication_factor) == (1, 1)
     box = LetterBox(absent, Where(large.name, 0), TOPIC_ID, Letters(-1, frozenset()), tmp_path)
     box.add(records([3], value=os.urandom(2_900_000), timestamp=1_000_000), all_bad(1))
-    assert box.publish(4) == 1
+    assert box.publish(4) == (1, 4)
 
 
 def test_more_replicas_than_brokers_name_the_parameter(absent, source: Topic) -> None:

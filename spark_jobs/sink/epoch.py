@@ -1,0 +1,217 @@
+"""One epoch of a sink: claim it, find out what earlier runs left, and stream until the query ends.
+
+Not for what follows an epoch's end (`run`), nor for what a batch does (`batch`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from snowflake.connector import SnowflakeConnection
+
+from firn import kafka
+from firn.retry import Deadline
+from firn.snowflake import connect
+from spark_jobs.sink.batch import BatchRunner, Claimed, Committed, PlanAgainError, StopRequestedError
+from spark_jobs.sink.checkpoint import new_checkpoint, planned_ends
+from spark_jobs.sink.context import SinkContext
+from spark_jobs.sink.dead_letters import Letters, dead_letter_queue, ensure_topic, published_letters
+from spark_jobs.sink.group_offsets import GroupOffsets
+from spark_jobs.sink.identifiers import table_for
+from spark_jobs.sink.ledger import ClaimAgainError, KafkaPartition, Ledger, TopicPartition
+from spark_jobs.sink.ledger_table import LedgerTable
+from spark_jobs.sink.limits import SAMPLE_RECORDS, BatchLimit, sample
+from spark_jobs.sink.progress import RunReport
+from spark_jobs.sink.source import NoTopicError, changed_partitions, open_stream, partitions_of
+from spark_jobs.sink.spark_faults import translated
+from spark_jobs.sink.stage import Stage
+from spark_jobs.sink.streaming import RunningQuery
+from spark_jobs.sink.watch import Heartbeat, Watch
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RunParts:
+    """What the epochs of one run share. Used by the driver's main thread, and by a batch on its own while it runs."""
+
+    spark: SparkSession
+    once: bool
+    stop: threading.Event
+    table: LedgerTable
+    admin: kafka.KafkaAdmin
+    limit: BatchLimit
+    deadline: Deadline
+    group: GroupOffsets
+    report: RunReport
+
+
+class Epoch:
+    """From one claim to the end of its query."""
+
+    def __init__(self, context: SinkContext, parts: RunParts) -> None:
+        self._context, self._parts = context, parts
+        self._seen: dict[TopicPartition, KafkaPartition] = {}
+
+    def run(self) -> None:
+        """Claim, and stream until the query ends by itself. Raises why it ended otherwise."""
+        self._ensure_letters()  # before the claim: a sink that cannot run must not end one that does
+        with connect(self._context.login, query_tag=f"firn sink {self._context.config.name}") as connection:
+            self._parts.table.ensure(connection)
+            ledger = self._claim(connection)
+            heartbeat = Heartbeat(
+                self._context.login,
+                lambda session: self._parts.table.beat(session, ledger.epoch),
+                self._context.config.heartbeat_seconds,
+            )
+            try:
+                self._stream(connection, ledger, heartbeat)
+            finally:
+                heartbeat.close()
+
+    def _ensure_letters(self) -> None:
+        """Make the dead-letter topic, if there is to be one."""
+        if queue := dead_letter_queue(self._context):
+            sources = {where.topic for where in self._observe()}
+            ensure_topic(self._parts.admin, queue, self._context.config.errors.dead_letter_replication, sources)
+
+    def _claim(self, connection: SnowflakeConnection) -> Ledger:
+        context = self._context
+        ledger = self._parts.table.claim(
+            connection,
+            self._observe,
+            context.config.first_offset,
+            lambda topic: table_for(topic, context.config.table_map),
+            share_target=context.config.share_target,
+            letters=dead_letter_queue(context) is not None,
+        )
+        self._parts.report.epoch = ledger.epoch
+        log.info("claimed sink %s, epoch %d", context.config.name, ledger.epoch)
+        return ledger
+
+    def _stream(self, connection: SnowflakeConnection, ledger: Ledger, heartbeat: Heartbeat) -> None:
+        if not ledger.committed:
+            self._wait_for_topics(heartbeat)
+            return
+        claimed = self._look_around(connection, ledger)
+        config, parts = self._context.config, self._parts
+        with translated(f"query of sink {config.name}"):
+            query, runner = self._start(connection, claimed, heartbeat)
+            watch = Watch(
+                heartbeat,
+                parts.limit,
+                parts.deadline,
+                changed=None if parts.once else lambda: changed_partitions(parts.admin, config, self._seen),
+                look_seconds=config.topic_refresh_seconds,
+                # Spark reports on a query without new records too: it has seen Kafka's offsets then.
+                well=lambda: not runner.idle.locked() and query.lastProgress is not None,
+            )
+            RunningQuery(query, runner, parts.stop).wait(watch)
+
+    def _look_around(self, connection: SnowflakeConnection, ledger: Ledger) -> Claimed:
+        """Make what the batches need, and find out what earlier runs left."""
+        context, parts = self._context, self._parts
+        owner = parts.table.owner(connection)
+        stage = Stage(context.namespace, context.config.name, ledger.epoch)
+        stage.ensure(connection)
+        kept = owner.kept if owner else ()
+        there = stage.remove_older(connection, kept)
+        if not there.issuperset(kept):
+            parts.table.keep_only(connection, ledger.epoch, sorted(there))
+        parts.group.publish(ledger.committed)
+        topic_ids = {where.topic: seen.topic_id for where, seen in self._seen.items()}
+        letters: dict[TopicPartition, Letters] = {}
+        if owner and owner.letters:
+            # Also where there is no queue any more: what an earlier run published without committing it is dealt with.
+            positions = {w: (topic_ids[w.topic], at) for w, at in ledger.committed.items()}
+            letters = published_letters(context.kafka, context.config.name, positions)
+        return Claimed(ledger, topic_ids, letters)
+
+    def _wait_for_topics(self, heartbeat: Heartbeat) -> None:
+        """As Kafka Connect does: an expression that matches nothing yet is no fault.
+
+        The sink has claimed, so that what appears now is no first start: it is read from its beginning.
+        """
+        parts, config = self._parts, self._context.config
+        log.warning("No topic matches %r. The sink waits for one.", config.topics_regex)
+        while not parts.stop.wait(config.topic_refresh_seconds):
+            if (fault := heartbeat.send_if_due()) is not None:
+                raise fault
+            if changed_partitions(parts.admin, config, {}):
+                raise PlanAgainError("A topic matches: the sink claims it.")
+            parts.deadline.succeeded()
+        raise StopRequestedError("The sink was asked to stop.")
+
+    def _start(
+        self, connection: SnowflakeConnection, claimed: Claimed, heartbeat: Heartbeat
+    ) -> tuple[StreamingQuery, BatchRunner]:
+        context, parts, ledger = self._context, self._parts, claimed.ledger
+        checkpoint = new_checkpoint(parts.spark, context.checkpoints, ledger.epoch)
+
+        def committed(batch: Committed) -> None:
+            if batch.moves:  # else nothing was committed, and it is no progress either
+                heartbeat.committed()
+                self._committed(batch)
+
+        runner = BatchRunner(
+            context,
+            connection,
+            claimed,
+            parts.table,
+            parts.deadline,
+            planned_ends=lambda batch: planned_ends(parts.spark, checkpoint, batch),
+            confirm=self._confirm,
+            on_commit=committed,
+        )
+        self._plan_limit(ledger)
+        buffer = None if parts.once else context.config.buffer
+        frame = open_stream(parts.spark, context.kafka, ledger, parts.limit, buffer)
+        writer = frame.writeStream.foreachBatch(runner).option("checkpointLocation", checkpoint)
+        interval = f"{int(context.config.trigger_seconds * 1000)} milliseconds"
+        trigger = writer.trigger(availableNow=True) if parts.once else writer.trigger(processingTime=interval)
+        return trigger.queryName(f"{context.config.name}-{ledger.epoch}").start(), runner
+
+    def _observe(self) -> dict[TopicPartition, KafkaPartition]:
+        """The partitions as they are now; none where an expression matches nothing yet and the sink may wait."""
+        try:
+            self._seen = partitions_of(self._parts.admin, self._context.config)
+        except NoTopicError:
+            if self._parts.once:
+                raise
+            self._seen = {}
+        return self._seen
+
+    def _confirm(self, topics: Iterable[str]) -> None:
+        """Raise ClaimAgainError unless these topics are still the ones that were claimed, and not others of their name.
+
+        Asked after a batch was read and before it is committed: what was read may be of the new topic.
+        """
+        claimed = {where.topic: partition.topic_id for where, partition in self._seen.items()}
+        found = kafka.find_topics(self._parts.admin, topics)
+        gone = sorted(t for t in topics if t not in found or found[t].topic_id != claimed[t])
+        if gone:
+            raise ClaimAgainError(f"Topics were deleted, or made again, while they were read: {', '.join(gone)}.")
+
+    def _plan_limit(self, ledger: Ledger) -> None:
+        """Set how many records a batch may hold; a backlog that nobody has seen yet is looked at first."""
+        limit, seen = self._parts.limit, self._seen
+        behind = {where: at for where, at in ledger.committed.items() if (p := seen.get(where)) and p.latest > at}
+        backlog = sum(seen[where].latest - at for where, at in behind.items())
+        if limit.unknown and backlog > SAMPLE_RECORDS:
+            limit.observe(*sample(self._context.kafka, behind))
+        limit.settle()
+
+    def _committed(self, batch: Committed) -> None:
+        parts = self._parts
+        parts.deadline.succeeded()
+        parts.group.publish({move.where: move.end for move in batch.moves})
+        parts.limit.observe(batch.rows, batch.text_size)
+        parts.report.add(batch)
+        text = "committed batch %s: %d records in %d files, %d partitions moved (ship %.1f s, commit %.1f s)"
+        phases = (batch.ship_seconds, batch.commit_seconds)
+        log.info(text, batch.batch, batch.rows, batch.files, len(batch.moves), *phases)
