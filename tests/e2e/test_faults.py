@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.faults import Fault, Kind, Step
-from tests.support.faults_checks import agrees, exactly_once
+from tests.support.faults_checks import agrees, exactly_once, landed_once
 from tests.support.faults_jobs import END_SECONDS, job, run
 from tests.support.kafka import Topic
 from tests.support.sinks import JSON, committed, connector_file, login_of, wait_until
@@ -98,6 +98,8 @@ def test_two_first_starts_at_once_land_every_record_once(stack, tmp_path: Path) 
         codes = {one.wait(END_SECONDS), other.wait(END_SECONDS)}
     assert codes <= {0, FENCED}
     assert 0 in codes
+    landed_once(stack.settings, topic, {0: 60, 1: 60})
+    assert run(stack, file) == 0  # and what the loser staged meanwhile goes at the next start
     exactly_once(stack.settings, topic, {0: 60, 1: 60})
 
 

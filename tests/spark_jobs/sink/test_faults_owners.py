@@ -8,7 +8,7 @@ import pytest
 
 from firn.errors import FencedError, TerminalError
 from firn.settings import Settings
-from tests.support.faults_checks import NewRun, exactly_once, going_on, until_records
+from tests.support.faults_checks import NewRun, exactly_once, going_on, landed_once, until_records
 from tests.support.kafka import Topic
 from tests.support.sinks import JSON, landed
 
@@ -25,7 +25,7 @@ def test_two_first_starts_at_once_land_every_record_once(settings: Settings, new
         errors = [done.exception(120) for done in ended]
     assert None in errors
     assert all(error is None or isinstance(error, FencedError) for error in errors)
-    exactly_once(settings, topic, {0: 40, 1: 20})
+    landed_once(settings, topic, {0: 40, 1: 20})  # what the loser staged meanwhile goes at the next start
 
 
 def test_the_older_of_two_drivers_ends_within_seconds_also_when_idle(settings: Settings, new_run: NewRun) -> None:
