@@ -175,15 +175,9 @@ def reset(
     changed then. An error of the second part says that the first is done.
     """
     table.ensure(connection)
-    now = table.positions(connection)
-    if any(now.get(step.where) != step.offsets.committed for step in steps):
-        raise TerminalError(
-            "The ledger moved since the plan was made: the sink ran, or somebody else reset it.",
-            where=f"sink {config.name}",
-            next_step="Look again, and decide again.",
-        )
     positions = {step.where: Position(step.to, step.seen.topic_id) for step in steps}
-    epoch = table.reset(connection, positions, running_within=running_within(config))
+    planned = {step.where: step.offsets.committed for step in steps}
+    epoch = table.reset(connection, positions, running_within=running_within(config), expected=planned)
     _forget(config, client, {step.where: step.to for step in steps})
     return epoch
 

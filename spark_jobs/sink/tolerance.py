@@ -87,14 +87,12 @@ class Tolerance:
             if self._box:
                 self._box.check_attempt()
             return None
-        # Never lowered: a shorter second try of a range must not hide what the first one published behind its end.
-        end = max(self._seen.group_offset, self._last + 1)
-        letters = self._box.publish(end, self._confirm) if self._box else 0
+        letters, group_offset = self._box.publish(self._last + 1, self._confirm) if self._box else (0, -1)
         return Tolerated(
             *self._where,
             records=self._reasons.total(),
             letters=letters,
-            group_offset=end if self._box else -1,
+            group_offset=group_offset,
             reasons=dict(self._reasons),
             samples=self._samples,
         )

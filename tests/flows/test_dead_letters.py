@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 from click.testing import Result
+from confluent_kafka.admin import NewTopic
 from typer.testing import CliRunner
 
 from firn.connector.config import ErrorsConfig, SinkConfig
-from firn.errors import ConfigError, TransientError
+from firn.errors import ConfigError, TerminalError, TransientError
 from firn.settings import load_settings
 from flows.commands.dead_letters import app
 from spark_jobs.sink.dead_letters.headers import Origin, context_headers
+from spark_jobs.sink.dead_letters.offset_list import write_list
 from spark_jobs.sink.dead_letters.queue import queue_of
 from spark_jobs.sink.dead_letters.replay import Replay
 from spark_jobs.sink.dead_letters.transaction import Committed, GroupTransactions, Message
@@ -162,16 +164,90 @@ def test_letters_that_nobody_can_place_stop_the_replay_before_it_sends(source: T
 
 def test_a_replay_that_another_one_overtook_sends_nothing(source: Topic, letters: Topic) -> None:
     publish(letters, letter(source, 2, b"two"))
-    config = SinkConfig(
-        sink_of(source), topics=(source.name,), errors=ErrorsConfig("all", dead_letter_topic=letters.name)
-    )
-    queue = queue_of(config, letters.client)
-    assert queue is not None
-    late, early = Replay(queue, config), Replay(queue, config)
+    late, early = replay_of(source, letters), replay_of(source, letters)
     assert [row.letters for row in early.send()] == [1]
     with pytest.raises(TransientError):
         late.send()
     assert len(source.read(0)) == 1
+
+
+def forget_group(source: Topic) -> None:
+    """What the brokers do once the group was idle for offsets.retention.minutes."""
+    group = f"firn-replay-{sink_of(source)}"
+    source.admin.client.delete_consumer_groups([group])[group].result(30)
+
+
+def replay_of(source: Topic, letters: Topic) -> Replay:
+    errors = ErrorsConfig("all", dead_letter_topic=letters.name)
+    config = SinkConfig(sink_of(source), topics=(source.name,), errors=errors)
+    queue = queue_of(config, letters.client)
+    assert queue is not None
+    return Replay(queue, config)
+
+
+def test_a_replay_sends_nothing_again_once_its_group_has_expired(firn, source: Topic, letters: Topic) -> None:
+    publish(letters, *(letter(source, offset, b"%d" % offset) for offset in (0, 2, 4)))
+    assert firn("replay", "--partition", "0", "--offset", "4", "--yes").exit_code == 0
+    forget_group(source)
+    assert [row["letters"] for row in rows(firn("replay", "--yes", "--json"))] == [2]
+    forget_group(source)
+    assert rows(firn("replay", "--dry-run", "--json")) == []
+    assert rows(firn("replay", "--partition", "0", "--offset", "2", "--yes", "--json")) == []
+    publish(letters, letter(source, 6, b"6"))
+    assert [row["letters"] for row in rows(firn("replay", "--yes", "--json"))] == [1]
+    assert [record.value() for record in source.read(0)] == [b"4", b"0", b"2", b"6"]
+
+
+def left_open(source: Topic, name: str, record: Message) -> GroupTransactions:
+    """A replay that was killed after it had produced; it must stay referenced."""
+    where = (source.name, 0)
+    killed = GroupTransactions(source.client, name, f"{source.name}-killed", where, record.topic).__enter__()
+    killed._producer.begin_transaction()
+    killed._produce([record])
+    killed._flush()
+    return killed
+
+
+def test_what_a_killed_replay_left_open_counts_as_not_replayed(source: Topic, letters: Topic) -> None:
+    publish(letters, letter(source, 2, b"two"))
+    replay = replay_of(source, letters)
+    marks, (partition,) = replay._marks, replay._partitions
+    marks.ensure(1)
+    open_mark = marks.message((partition.topic_id, 0), Committed(1, write_list(partition.topic_id, ())))
+    foreign = left_open(source, f"{source.name}-foreign", open_mark)
+    with pytest.raises(TransientError, match="stays open"):
+        replay_of(source, letters)
+    foreign._abort()
+    own = left_open(source, replay._id(partition.topic_id, partition.where), open_mark)
+    assert [row.letters for row in replay_of(source, letters).send()] == [1]
+    forget_group(source)
+    assert replay_of(source, letters).send() == []
+    assert [record.value() for record in source.read(0)] == [b"two"]
+    del own
+
+
+def test_marks_that_nobody_can_rely_on_stop_the_replay(source: Topic, letters: Topic) -> None:
+    publish(letters, letter(source, 2, b"two"))
+    marks = replay_of(source, letters)._marks
+    made = NewTopic(marks.topic, 1, 1, config={"cleanup.policy": "compact,delete"})
+    source.admin.client.create_topics([made])[marks.topic].result(30)
+    with pytest.raises(ConfigError, match="would forget"):
+        replay_of(source, letters).send()
+    where = (source.name, 0)
+    with GroupTransactions(source.client, f"{source.name}-x", source.name, where, marks.topic) as somebody:
+        somebody.send([Message(marks.topic, 0, b"a", b"1", [], -1, "")], Committed(0, ""), lambda: None)
+    with pytest.raises(TerminalError, match="holds what is no mark"):
+        replay_of(source, letters)
+    assert source.read(0) == []
+
+
+def test_a_sink_never_reads_the_marks_of_its_replays(source: Topic, letters: Topic) -> None:
+    errors = ErrorsConfig("all", dead_letter_topic=letters.name)
+    config = SinkConfig(sink_of(source), topics_regex="firn-.*", errors=errors)
+    queue = queue_of(config, letters.client)
+    assert queue is not None
+    with pytest.raises(ConfigError, match="its own replays"):
+        Replay(queue, config)
 
 
 def test_the_command_belongs_to_the_sink(stack, source: Topic, letters: Topic, config: Path, tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from firn.errors import TransientError
 from spark_jobs.sink.dead_letters.headers import Origin, context_headers
-from spark_jobs.sink.dead_letters.offset_list import LIMIT, write_list
+from spark_jobs.sink.dead_letters.offset_list import LIMIT, GrowingList
 from spark_jobs.sink.dead_letters.published import Letters
 from spark_jobs.sink.dead_letters.queue import DeadLetterQueue
 from spark_jobs.sink.dead_letters.transaction import Committed, GroupTransactions, Message, lost_race
@@ -24,6 +24,13 @@ from spark_jobs.sink.ledger import TopicPartition
 
 def _nobody_asks() -> None:
     """The confirmation of a caller that has none."""
+
+
+class Published(NamedTuple):
+    """How many letters went out, and the offset that their group holds now (-1: none)."""
+
+    letters: int
+    group_offset: int
 
 
 class LetterBox:
@@ -38,8 +45,7 @@ class LetterBox:
     ) -> None:
         self._queue, self._where, self._topic_id, self._seen = queue, where, topic_id, seen
         self._path = folder / f"letters-{uuid.uuid4().hex}.arrow"
-        self._before = sorted(seen.published)
-        self._spooled: list[int] = []
+        self._list = GrowingList(topic_id, seen.published)
         self._writer: pa.RecordBatchStreamWriter | None = None
 
     def room(self, offsets: Sequence[int]) -> int:
@@ -53,14 +59,13 @@ class LetterBox:
         while low < high:
             middle = (low + high + 1) // 2
             low, high = (middle, high) if self._fits(offsets[:middle]) else (low, middle - 1)
-        return low if self._spooled else max(low, 1)
+        return low if self._writer else max(low, 1)
 
     def add(self, batch: pa.RecordBatch, bad: Sequence[BadRecord]) -> None:
         """Spool the bad records of a batch (columns of `source.COLUMNS`, offsets rising), each once."""
-        known = set(self._before)
         by_row = {each.row: each for each in reversed(bad)}
         offsets = batch.column("offset")
-        chosen = [each for row, each in sorted(by_row.items()) if offsets[row].as_py() not in known]
+        chosen = [each for row, each in sorted(by_row.items()) if offsets[row].as_py() not in self._seen.published]
         if not chosen:
             return
         rows = batch.take(pa.array([each.row for each in chosen], pa.int64()))
@@ -73,10 +78,10 @@ class LetterBox:
         if self._writer is None:
             self._writer = pa.ipc.new_stream(self._path, letters.schema)
         self._writer.write_batch(letters)
-        self._spooled += rows.column("offset").to_pylist()
+        self._list.add(rows.column("offset").to_pylist())
 
-    def publish(self, end: int, confirm: Callable[[], None] = _nobody_asks) -> int:
-        """Publish what is in the box and the range's end in one transaction; returns the number of letters.
+    def publish(self, end: int, confirm: Callable[[], None] = _nobody_asks) -> Published:
+        """Publish what is in the box and the range's end in one transaction; without letters nothing is committed.
 
         confirm: raises unless this run still owns the sink, by Snowflake's word; asked while the transaction is open,
         which a newer run cannot overlook. Raises TransientError where somebody else published for this partition
@@ -84,17 +89,17 @@ class LetterBox:
         """
         if self._writer is None:
             self.check_attempt()
-            return 0
+            return Published(0, self._seen.group_offset)
         self._writer.close()
         name = self._queue.transactional_id(self._topic_id, self._where.partition)
-        # Never lowered: the list goes on behind the end of a shorter second try.
-        position = Committed(max(end, self._seen.group_offset), self._list(()))
+        # Never lowered: a shorter second try of a range must not hide what the first one published behind its end.
+        position = Committed(max(end, self._seen.group_offset), self._list.text())
         with GroupTransactions(self._queue.client, name, self._queue.group, self._where, self._queue.topic) as kafka:
             if not self._seen.agrees_with(kafka.committed()):
                 raise lost_race(name)
             count = kafka.send(self._letters(), position, confirm)
         self._path.unlink()
-        return count
+        return Published(count, position.offset)
 
     def check_attempt(self) -> None:
         """Raise TransientError in a task that Spark runs again and that found nothing bad.
@@ -112,10 +117,7 @@ class LetterBox:
             )
 
     def _fits(self, offsets: Sequence[int]) -> bool:
-        return len(self._list(offsets)) <= LIMIT
-
-    def _list(self, more: Sequence[int]) -> str:
-        return write_list(self._topic_id, [*self._before, *self._spooled, *more])
+        return len(self._list.text(offsets)) <= LIMIT
 
     def _letters(self) -> Iterator[Message]:
         with pa.ipc.open_stream(self._path) as spool:

@@ -28,10 +28,45 @@ class UnreadableError(ValueError):
     """The metadata is none of ours."""
 
 
+class GrowingList:
+    """A list to which rising offsets are added; its text costs what is new, however long it is already.
+
+    before: offsets that it holds from the start, in any order; they may lie above those that are added.
+    """
+
+    def __init__(self, topic_id: str, before: Iterable[int] = ()) -> None:
+        self._head = f"{_VERSION}:{topic_id}:"
+        self._ahead = np.sort(np.fromiter(before, np.int64))
+        self._last = 0
+        self._packer = zlib.compressobj(9)
+        self._packed = b""
+
+    def add(self, offsets: Iterable[int]) -> None:
+        """Take these over: rising, and above all that were added. Raises ValueError for others."""
+        added = np.fromiter(offsets, np.int64)
+        if len(added) == 0:
+            return
+        passed = int(np.searchsorted(self._ahead, added[-1]))
+        numbers = np.sort(np.concatenate((added, self._ahead[:passed])))
+        self._packed += self._packer.compress(self._steps(numbers))
+        self._ahead, self._last = self._ahead[passed:], int(numbers[-1])
+
+    def text(self, more: Iterable[int] = ()) -> str:
+        """The metadata that lists all of it and `more`, which is not taken over; errors as `add`."""
+        numbers = np.sort(np.concatenate((np.fromiter(more, np.int64), self._ahead)))
+        packer = self._packer.copy()
+        packed = self._packed + packer.compress(self._steps(numbers)) + packer.flush()
+        return self._head + b64encode(packed).decode()
+
+    def _steps(self, numbers: Offsets) -> bytes:
+        if len(numbers) and numbers[0] < self._last:
+            raise ValueError(f"offset {numbers[0]} comes after {self._last}")
+        return _varints(np.diff(numbers, prepend=self._last))
+
+
 def write_list(topic_id: str, offsets: Iterable[int]) -> str:
     """The metadata that lists `offsets` (0 and above, any order, each once)."""
-    numbers = np.sort(np.fromiter(offsets, np.int64))
-    return f"{_VERSION}:{topic_id}:{b64encode(zlib.compress(_varints(np.diff(numbers, prepend=0)), 9)).decode()}"
+    return GrowingList(topic_id, offsets).text()
 
 
 def read_list(metadata: str) -> tuple[str, Offsets]:

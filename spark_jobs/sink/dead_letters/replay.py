@@ -1,21 +1,23 @@
 """Letters on their way back: each becomes its record again, in its topic, once.
 
 What was replayed stands in a group of its own: everything below its offset, and single letters above it, listed in the
-metadata. Both move in the transaction that sends the records.
+metadata. Both move in the transaction that sends the records, and so does a mark (`marks`) that outlives the group.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from firn.connector.config import SinkConfig
 from firn.errors import ConfigError
 from spark_jobs.sink.dead_letters import headers as names
 from spark_jobs.sink.dead_letters.group import settled_offsets
 from spark_jobs.sink.dead_letters.headers import without_context
-from spark_jobs.sink.dead_letters.offset_list import LIMIT, NO_OFFSETS, UnreadableError, read_list, write_list
+from spark_jobs.sink.dead_letters.marks import ReplayMarks
+from spark_jobs.sink.dead_letters.offset_list import LIMIT, UnreadableError, read_list, write_list
 from spark_jobs.sink.dead_letters.queue import DeadLetterQueue, reads
 from spark_jobs.sink.dead_letters.reader import Letter, LetterReader, Range, number
 from spark_jobs.sink.dead_letters.transaction import Committed, GroupTransactions, Message, lost_race
@@ -26,6 +28,11 @@ AT_ONCE_BYTES = 32 * 1024 * 1024
 """Letters and their bytes in one transaction; one letter may be larger."""
 
 NOTHING = Committed(-1, "")
+
+Before = tuple[int, frozenset[int]]
+"""What was replayed of a partition: all letters below an offset, and these above it."""
+
+NEVER: Before = (0, frozenset())
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,13 @@ class Replay:
     def __init__(self, queue: DeadLetterQueue, config: SinkConfig, only: tuple[int, int] | None = None) -> None:
         """only: (partition, offset) of the one letter to replay; without it all that were not replayed yet."""
         self._queue, self._config, self._only = queue, config, only
-        self._reader = LetterReader(queue)
+        self._reader, self._marks = LetterReader(queue), ReplayMarks(queue)
+        if reads(config, self._marks.topic):
+            raise ConfigError(
+                f"The sink would read the marks of its own replays: topics.regex matches {self._marks.topic}.",
+                where=f"sink {queue.sink}",
+                next_step="Correct topics.regex.",
+            )
         self._partitions = self._look()
 
     def count(self) -> list[Replayed]:
@@ -71,6 +84,7 @@ class Replay:
     def send(self) -> list[Replayed]:
         """Send, in transactions; returns what went where. Raises TransientError where another replay came between."""
         sent: Counter[tuple[str, int]] = Counter()
+        self._marks.ensure(self._reader.topic().replication_factor)
         for each in self._partitions:
             sent += self._send(each)
         return _rows(sent)
@@ -79,28 +93,36 @@ class Replay:
         info, ranges = self._reader.topic(), self._reader.ranges()
         if self._only:
             self._reader.one(*self._only)  # or says that there is none
-            ranges = {self._only[0]: ranges[self._only[0]]}
-        wheres = [TopicPartition(info.name, number) for number in ranges]
+            ranges = {self._only[0]: Range(self._only[1], self._only[1] + 1)}
+        wheres = [TopicPartition(info.name, number) for number, there in ranges.items() if there.start < there.end]
         ids = {where: self._id(info.topic_id, where) for where in wheres}
         held = settled_offsets(self._queue.client, self._queue.replay_group, ids)
+        before = self._before(info.topic_id, held, ids)
         return [
-            self._partition(where, info.topic_id, ranges[where.partition], held[where] or NOTHING) for where in wheres
+            _partition(where, info.topic_id, ranges[where.partition], held[where] or NOTHING, before[where])
+            for where in wheres
         ]
 
     def _id(self, topic_id: str, where: TopicPartition) -> str:
         return f"{self._queue.replay_group}-{topic_id}-{where.partition}"
 
-    def _partition(self, where: TopicPartition, topic_id: str, there: Range, held: Committed) -> _Partition:
-        """What was replayed counts for this very topic alone, not for an older one of its name."""
-        done, singly = 0, frozenset[int]()
-        try:
-            of, offsets = read_list(held.metadata)
-        except UnreadableError:
-            of, offsets = "", NO_OFFSETS
-        if of == topic_id:
-            done, singly = held.offset, frozenset(offsets.tolist())
-        first, end = (self._only[1], self._only[1] + 1) if self._only else (there.start, there.end)
-        return _Partition(where, topic_id, Range(max(first, done), end), held, done, singly)
+    def _before(
+        self, topic_id: str, held: Mapping[TopicPartition, Committed | None], ids: Mapping[TopicPartition, str]
+    ) -> dict[TopicPartition, Before]:
+        """What was replayed of this very topic, not of an older one of its name; by the marks where the group is mute.
+
+        The group first: while it tells, it is as new as the marks, and an open transaction hides none of it.
+        """
+        told = {where: _told(topic_id, position) for where, position in held.items()}
+        if None in told.values():
+            marks = self._marks.read(lambda: self._fence(ids))
+            marked = {where: _told(topic_id, marks.get((topic_id, where.partition))) for where in told}
+        return {where: before or marked[where] or NEVER for where, before in told.items()}
+
+    def _fence(self, ids: Mapping[TopicPartition, str]) -> None:
+        for where, name in ids.items():
+            with GroupTransactions(self._queue.client, name, self._queue.replay_group, where, where.topic):
+                pass  # entering aborts what an older replay left open
 
     def _messages(self, partition: _Partition) -> Iterator[tuple[int, Message]]:
         """(offset in the dead-letter topic, record) of each letter that is still to be replayed."""
@@ -138,14 +160,16 @@ class Replay:
         if partition.within.start >= partition.within.end:
             return sent
         name = self._id(partition.topic_id, partition.where)
-        to = ", ".join(self._config.topics) or str(self._config.topics_regex)
-        group = self._queue.replay_group
+        sources = ", ".join(self._config.topics) or str(self._config.topics_regex)
+        group, to = self._queue.replay_group, f"{sources}, {self._marks.topic}"
+        place = (partition.topic_id, partition.where.partition)
         with GroupTransactions(self._queue.client, name, group, partition.where, to) as transactions:
             if transactions.committed() != partition.held:
                 raise lost_race(name)
             for chunk in _chunks(self._messages(partition)):
                 position = self._position(partition, chunk[-1][0])
-                transactions.send((message for _, message in chunk), position, lambda: None)
+                mark = self._marks.message(place, position)
+                transactions.send(chain((message for _, message in chunk), [mark]), position, lambda: None)
                 sent.update((message.topic, message.partition) for _, message in chunk)
         return sent
 
@@ -162,6 +186,22 @@ class Replay:
                 next_step="Replay all that are left: leave out --partition and --offset.",
             )
         return Committed(partition.done, metadata)
+
+
+def _partition(where: TopicPartition, topic_id: str, asked: Range, held: Committed, before: Before) -> _Partition:
+    done, singly = before
+    return _Partition(where, topic_id, Range(max(asked.start, done), asked.end), held, done, singly)
+
+
+def _told(topic_id: str, position: Committed | None) -> Before | None:
+    """What a position says of the topic with this id; None where it says nothing."""
+    if position is None:
+        return None
+    try:
+        of, offsets = read_list(position.metadata)
+    except UnreadableError:
+        return None
+    return (position.offset, frozenset(offsets.tolist())) if of == topic_id else None
 
 
 def _chunks(messages: Iterator[tuple[int, Message]]) -> Iterator[list[tuple[int, Message]]]:

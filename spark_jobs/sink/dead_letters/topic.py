@@ -1,9 +1,9 @@
-"""The dead-letter topic: made where it is absent, as Connect makes it, and large enough for what it is to hold."""
+"""Topics for dead letters: made where they are absent; theirs as Connect makes it, and large enough for its records."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from confluent_kafka import KafkaError
 from confluent_kafka.admin._config import ConfigResource
@@ -38,21 +38,24 @@ def ensure_topic(admin: kafka.KafkaAdmin, queue: DeadLetterQueue, replication: i
         )
     if kafka.find_topics(admin, [queue.topic]):
         return
-    topic = NewTopic(queue.topic, PARTITIONS, replication, config=_like(admin, names))
-    doing = f"create the dead-letter topic {queue.topic}"
-    answer = admin.wait(admin.client.create_topics([topic], request_timeout=kafka.REQUEST_SECONDS), doing)[queue.topic]
+    make_topic(admin, queue.sink, queue.topic, replication, _like(admin, names))
+
+
+def make_topic(admin: kafka.KafkaAdmin, sink: str, name: str, replication: int, config: Mapping[str, str]) -> None:
+    """Make a topic with its settings; that somebody else made it meanwhile is as good. Errors: as `ensure_topic`."""
+    topic = NewTopic(name, PARTITIONS, replication, config=dict(config))
+    doing = f"create topic {name} for dead letters"
+    answer = admin.wait(admin.client.create_topics([topic], request_timeout=kafka.REQUEST_SECONDS), doing)[name]
     if isinstance(answer, KafkaError) and answer.code() != KafkaError.TOPIC_ALREADY_EXISTS:
-        raise _refused(admin, queue, replication, answer, doing)
-    log.info("made the dead-letter topic %s", queue.topic)
+        raise _refused(admin, sink, replication, answer, doing)
+    log.info("made topic %s", name)
 
 
-def _refused(
-    admin: kafka.KafkaAdmin, queue: DeadLetterQueue, replication: int, error: KafkaError, doing: str
-) -> FirnError:
+def _refused(admin: kafka.KafkaAdmin, sink: str, replication: int, error: KafkaError, doing: str) -> FirnError:
     if error.code() == KafkaError.INVALID_REPLICATION_FACTOR:
         return ConfigError(
             f"The brokers cannot {doing} with {replication} replicas: {error.str()}",
-            where=f"errors.deadletterqueue.topic.replication.factor of sink {queue.sink}",
+            where=f"errors.deadletterqueue.topic.replication.factor of sink {sink}",
             next_step="Set it to the number of brokers or less (-1: the brokers' default), or make the topic.",
         )
     return admin.faults.explain(error, doing)
@@ -60,7 +63,7 @@ def _refused(
 
 def _like(admin: kafka.KafkaAdmin, sources: list[str]) -> dict[str, str]:
     """Topic settings with which the letters of these topics are taken, and kept as long as their records are."""
-    settings = [found for name in sources if (found := _settings(admin, name))]
+    settings = [found for name in sources if (found := settings_of(admin, name))]
     if not settings:
         return {}
     largest = max(int(found["max.message.bytes"]) for found in settings)
@@ -70,7 +73,7 @@ def _like(admin: kafka.KafkaAdmin, sources: list[str]) -> dict[str, str]:
     return {"max.message.bytes": str(largest + HEADER_BYTES), "retention.ms": str(longest)}
 
 
-def _settings(admin: kafka.KafkaAdmin, topic: str) -> dict[str, str]:
+def settings_of(admin: kafka.KafkaAdmin, topic: str) -> dict[str, str]:
     """A topic's settings; empty where this login may not read them."""
     doing = f"read the settings of topic {topic}"
     resource = ConfigResource(ResourceType.TOPIC, topic)
@@ -79,6 +82,6 @@ def _settings(admin: kafka.KafkaAdmin, topic: str) -> dict[str, str]:
     if not isinstance(answer, KafkaError):
         return {name: entry.value for name, entry in answer.items()}
     if answer.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        log.warning("DESCRIBE_CONFIGS on topic %s is not granted: its dead letters get the brokers' limits", topic)
+        log.warning("DESCRIBE_CONFIGS on topic %s is not granted: its settings cannot be looked at", topic)
         return {}
     raise admin.faults.explain(answer, doing)

@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -415,6 +416,22 @@ def test_a_reset_is_refused_while_the_sink_gives_signs_of_life(connection, names
     claim(run := new_run(), connection)
     run.release(connection, epoch + 2)
     assert person.reset(connection, {P0: Position(2, "id")}, running_within=90) == epoch + 3, "ended in order"
+
+
+def test_a_reset_whose_plan_the_ledger_left_behind_changes_nothing(connection, new_run) -> None:
+    """Positions, topic ids and absent rows are compared under the lock, so no commit fits between look and act."""
+    run, person = new_run(), new_run()
+    epoch = claim(run, connection).epoch
+    planned = {**person.positions(connection), P2: None}
+    with transaction(connection):
+        run.move(connection, epoch, "1-0", [Move(P0, 0, 7)])
+    before = person.positions(connection)
+    chosen = {P0: Position(0, "id")}
+    for stale in (planned, {P1: replace(before[P1], topic_id="another")}, {P1: None}, {P2: Position(1, "id")}):
+        with pytest.raises(TerminalError, match="moved since the plan"):
+            person.reset(connection, chosen, running_within=0, expected=stale)
+    assert (person.positions(connection), person.owner(connection).epoch) == (before, epoch)
+    assert person.reset(connection, chosen, running_within=0, expected={**before, P2: None}) == epoch + 1
 
 
 def test_a_reset_before_the_first_claim_decides_for_what_it_names_only(connection, new_run) -> None:

@@ -15,6 +15,7 @@ import pytest
 from firn.connector.config import ErrorsConfig, SinkConfig
 from spark_jobs.sink import files, ship, tolerance
 from spark_jobs.sink.dead_letters import Letters
+from spark_jobs.sink.dead_letters.box import Published
 from spark_jobs.sink.decode.records import MALFORMED_AVRO, NOT_LOOKED_UP, BadRecord, Decoded, OutputTooLargeError
 from spark_jobs.sink.decode.text import StringDecoder
 from spark_jobs.sink.identifiers import Namespace
@@ -44,7 +45,7 @@ class Narrow:
 
 
 class Box:
-    """A box for dead letters with room for one."""
+    """A box for dead letters with room for one; what its group holds after a range is 1000 above the range's end."""
 
     def __init__(self, *_: object) -> None:
         self.offsets: list[int] = []
@@ -55,8 +56,8 @@ class Box:
     def add(self, batch: pa.RecordBatch, bad: Sequence[BadRecord]) -> None:
         self.offsets += [batch.column("offset")[each.row].as_py() for each in bad]
 
-    def publish(self, _end: int, _confirm: object) -> int:
-        return len(self.offsets)
+    def publish(self, end: int, _confirm: object) -> Published:
+        return Published(len(self.offsets), 1000 + end)
 
 
 @pytest.fixture
@@ -121,7 +122,7 @@ def test_a_range_ends_in_front_of_dead_letters_that_fit_no_more(shipped: Any, mo
     assert contents == ['"1"', '"3"', '"4"']
     staged, tolerated, cut = reports
     assert (staged.last, cut.offset) == (14, 15)
-    assert (tolerated.records, tolerated.letters, tolerated.group_offset) == (1, 1, 13)
+    assert (tolerated.records, tolerated.letters, tolerated.group_offset) == (1, 1, 1013)
 
 
 def test_what_is_a_dead_letter_already_is_neither_row_nor_letter_again(
@@ -132,4 +133,4 @@ def test_what_is_a_dead_letter_already_is_neither_row_nor_letter_again(
     reports, contents = shipped([b"0", b"bad", b"2", b"now good", b"bad"], LETTERS, out)
     assert contents == ['"2"']
     _, tolerated = reports
-    assert (tolerated.letters, tolerated.group_offset) == (1, 20)  # not lowered: more is out behind this range
+    assert (tolerated.letters, tolerated.group_offset) == (1, 1015)  # the box tells what it committed

@@ -1,0 +1,92 @@
+"""What was replayed, kept where it does not expire: Kafka drops the offsets of a group that is idle for a week.
+
+A compacted topic holds the same as the group, written in the same transactions. It is read only where the group tells
+nothing. Not for what a position means (`replay`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import orjson
+from confluent_kafka import IsolationLevel
+
+from firn import kafka
+from firn.errors import ConfigError, TerminalError, TransientError
+from spark_jobs.sink.dead_letters.queue import DeadLetterQueue
+from spark_jobs.sink.dead_letters.reader import Letter, LetterReader
+from spark_jobs.sink.dead_letters.topic import make_topic, settings_of
+from spark_jobs.sink.dead_letters.transaction import Committed, Message
+
+Place = tuple[str, int]
+"""Topic id and partition of a dead-letter topic."""
+
+
+class ReplayMarks:
+    """The marks of one sink's replays: the newest of each partition of the dead-letter topic counts."""
+
+    def __init__(self, queue: DeadLetterQueue) -> None:
+        # Names of sinks may hold what names of topics may not; whose a mark is, its key says.
+        self.topic = re.sub(r"[^A-Za-z0-9._-]", "_", queue.replay_group)
+        self._queue = queue
+        self._reader = LetterReader(replace(queue, topic=self.topic))
+        self._admin = kafka.admin_client(queue.client)
+
+    def ensure(self, replication: int) -> None:
+        """Make the topic where it is absent, with so many replicas; one that would forget is a ConfigError."""
+        if not kafka.find_topics(self._admin, [self.topic]):
+            make_topic(self._admin, self._queue.sink, self.topic, replication, {"cleanup.policy": "compact"})
+            return
+        policy = settings_of(self._admin, self.topic).get("cleanup.policy", "compact")
+        if policy != "compact":
+            raise ConfigError(
+                f"Topic {self.topic} would forget which letters were replayed: its cleanup.policy is {policy}.",
+                where=f"brokers {self._queue.client.brokers}",
+                next_step="Set its cleanup.policy to compact alone.",
+            )
+
+    def message(self, place: Place, position: Committed) -> Message:
+        """The mark that goes out with the letters and with the group's new position."""
+        value = orjson.dumps({"offset": position.offset, "list": position.metadata})
+        note = f"the mark of the replay to {self.topic}"
+        return Message(self.topic, 0, orjson.dumps([self._queue.sink, *place]), value, [], -1, note)
+
+    def read(self, fence: Callable[[], None]) -> dict[Place, Committed]:
+        """The newest mark of each partition; none where there is no topic yet.
+
+        fence: ends the transactions that replays of this sink left open, behind which nothing can be read. Raises
+        TransientError where one stays open, TerminalError for what is no mark.
+        """
+        if not kafka.find_topics(self._admin, [self.topic]):
+            return {}
+        if self._in_doubt():
+            fence()
+        if self._in_doubt():
+            raise TransientError(
+                f"A transaction in topic {self.topic} stays open: a replay runs, or was killed.",
+                where=f"brokers {self._queue.client.brokers}",
+                next_step="Wait until it ends: that takes five minutes at most.",
+            )
+        marks = (self._mark(letter) for letter in self._reader.read(self._reader.ranges()))
+        return {place: position for sink, place, position in marks if sink == self._queue.sink}
+
+    def _in_doubt(self) -> bool:
+        committed, written = (
+            kafka.offsets(replace(self._admin, isolation=level), [(self.topic, 0)], "latest")
+            for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+        )
+        return committed != written
+
+    def _mark(self, letter: Letter) -> tuple[str, Place, Committed]:
+        try:
+            sink, topic_id, partition = orjson.loads(letter.key or b"")
+            value = orjson.loads(letter.value or b"")
+            return str(sink), (str(topic_id), int(partition)), Committed(int(value["offset"]), str(value["list"]))
+        except (ValueError, TypeError, KeyError):
+            raise TerminalError(
+                f"Which letters were replayed cannot be told: topic {self.topic} holds what is no mark of a replay.",
+                where=f"partition {letter.partition}, offset {letter.offset}",
+                next_step="Find out who writes to it. Without the topic all letters count as not replayed.",
+            ) from None
