@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaOffset
 
-from firn.errors import TransientError
+from firn.errors import FirnError, TransientError
 from firn.settings import Settings
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.run import SinkRun
@@ -107,3 +107,23 @@ def test_without_a_topic_for_them_bad_records_are_left_out_and_counted(
     assert (report.bad_records, report.dead_letters) == (2, 0)
     assert "left out 2 bad records" in caplog.text
     assert caplog.text.count("cannot be converted") == 2
+
+
+def test_a_letter_stays_one_though_the_sink_tolerates_nothing_any_more(
+    settings: Settings, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = Topic(settings, "switched")
+    topic.send([*items(topic, 2), b"\x01junk", *items(topic, 1)])
+    run = new_run(topic, **tolerant(topic))
+    with monkeypatch.context() as broken:
+        broken.setattr(LedgerTable, "move", lambda *_: _fail())
+        with pytest.raises(FirnError, match="injected"):
+            run.run()
+    assert letters(topic) == [(0, 2, b"\x01junk")]
+    assert landed(settings, topic) == []
+    assert new_run(topic).run().records == 3
+    assert landed(settings, topic) == [(0, 0), (0, 1), (0, 3)]
+
+
+def _fail() -> None:
+    raise FirnError("injected")

@@ -1,0 +1,116 @@
+"""What ends an epoch that runs, and what does not."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+
+from firn.errors import FencedError, FirnError, TransientError
+from firn.retry import Deadline
+from firn.snowflake_faults import LockConflictError
+from spark_jobs.sink import watch
+from spark_jobs.sink.batch import PlanAgainError
+from spark_jobs.sink.spark_faults import EngineLostError, translated
+
+LIMIT: Any = SimpleNamespace(outgrown=lambda: False)
+LOGIN: Any = None
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    moved = Clock()
+    monkeypatch.setattr(time, "monotonic", moved)
+    return moved
+
+
+@pytest.fixture
+def sessions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What became of the heartbeat's sessions."""
+    seen: list[str] = []
+
+    def opened(*_: object, **__: object) -> object:
+        seen.append("opened")
+        return object()
+
+    monkeypatch.setattr(watch, "open_connection", opened)
+    monkeypatch.setattr(watch, "close_quietly", lambda _session: seen.append("closed"))
+    return seen
+
+
+def heartbeat(*errors: FirnError) -> watch.Heartbeat:
+    """Sent every 30 s; the first ones fail with `errors`."""
+    left = list(errors)
+
+    def beat(_session: object) -> None:
+        if left:
+            raise left.pop(0)
+
+    return watch.Heartbeat(LOGIN, beat, 30)
+
+
+def test_only_a_silent_sink_sends_heartbeats(clock: Clock, sessions: list[str]) -> None:
+    beats = heartbeat()
+    clock.now += 29
+    beats.send_if_due()
+    beats.committed()
+    clock.now += 29
+    beats.send_if_due()
+    assert sessions == []
+    clock.now += 2
+    assert beats.send_if_due() is None
+    assert sessions == ["opened"]
+
+
+def test_a_newer_run_ends_an_idle_one_and_a_fault_that_passes_does_not(clock: Clock, sessions: list[str]) -> None:
+    beats = heartbeat(LockConflictError("busy"), TransientError("away"), FencedError("newer"))
+    found = []
+    for _ in range(4):
+        clock.now += 31
+        found.append(beats.send_if_due())
+    assert [type(each) for each in found] == [type(None), type(None), FencedError, type(None)]
+    assert sessions == ["opened", "closed", "opened"]  # a session that gave no answer is not used again
+
+
+@pytest.mark.parametrize(("well", "left"), [(True, 60.0), (False, 29.0)])
+def test_patience_begins_anew_only_once_an_epoch_is_well(clock: Clock, *, well: bool, left: float) -> None:
+    deadline = Deadline(60, clock)
+    deadline.failed()
+    epoch = watch.Watch(heartbeat(), LIMIT, deadline, changed=lambda: False, look_seconds=30, well=lambda: well)
+    clock.now += 31
+    epoch._heartbeat.committed()
+    assert epoch() is None
+    assert deadline.left() == left
+
+
+def test_new_partitions_end_an_epoch(clock: Clock) -> None:
+    epoch = watch.Watch(heartbeat(), LIMIT, Deadline(60), changed=lambda: True, look_seconds=10, well=lambda: True)
+    assert epoch() is None
+    clock.now += 11
+    assert isinstance(epoch(), PlanAgainError)
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [
+        (ConnectionRefusedError(), EngineLostError),
+        (Py4JNetworkError("gone"), EngineLostError),
+        (Py4JError("x"), TransientError),
+    ],
+)
+def test_a_jvm_that_is_gone_is_told_from_one_that_complains(raised: Exception, kind: type[Exception]) -> None:
+    with pytest.raises(kind) as told, translated("query of sink s"):
+        raise raised
+    assert type(told.value) is kind
