@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from dataclasses import dataclass
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
@@ -23,38 +24,55 @@ _OLD_ENCRYPTION = re.compile(
     r"Proc-Type:4,ENCRYPTEDDEK-Info:(?P<cipher>AES-\d+-CBC|DES-EDE3-CBC|DES-CBC),"
     r"(?P<iv>(?<=AES-\d\d\d-CBC,)[0-9A-Fa-f]{32}|[0-9A-Fa-f]{16})"
 )
-_NEXT = (
-    "Store a PKCS#8 PEM key: openssl genrsa 2048 | openssl pkcs8 -topk8 -nocrypt -inform PEM; "
-    "see Snowflake's key-pair authentication guide."
-)
+_MAKE = f"openssl genrsa {MINIMUM_BITS} | openssl pkcs8 -topk8 -nocrypt -inform PEM"
+_GIVE = "give its public half to the user (ALTER USER ... SET RSA_PUBLIC_KEY_2)"
 
 
-def private_key_der(text: SecretStr, passphrase: SecretStr | None = None) -> bytes:
+@dataclass(frozen=True)
+class KeyPlace:
+    """Where a private key stands, for messages: what holds it, and the names of key and passphrase in there."""
+
+    holder: str
+    key: str = "private_key"
+    passphrase: str = "private_key_passphrase"  # noqa: S105 (its name)
+
+    def fault(self, what: str, next_step: str) -> ConfigError:
+        """The error of a key that cannot be used."""
+        return ConfigError(what, where=f"{self.key} in {self.holder}", next_step=next_step)
+
+
+IN_SECRET = KeyPlace("the Snowflake secret")
+IN_CONNECTOR = KeyPlace("the connector file", "snowflake.private.key", "snowflake.private.key.passphrase")
+
+
+def private_key_der(text: SecretStr, passphrase: SecretStr | None = None, place: KeyPlace = IN_SECRET) -> bytes:
     """The key as unencrypted PKCS#8 DER, which is what the Snowflake driver takes.
 
-    Raises ConfigError when the text is no RSA private key, the passphrase is missing or wrong, or the key is short.
+    Raises ConfigError, which names `place`, when the text is no RSA private key, the passphrase is missing or wrong,
+    or the key is short.
     """
-    key = _load(_normalise(text.get_secret_value()), passphrase)
+    key = _load(_normalise(text.get_secret_value(), place), passphrase, place)
     if not isinstance(key, RSAPrivateKey):
-        raise ConfigError("The private key is not an RSA key.", where="private_key", next_step=_NEXT)
+        raise place.fault(
+            "The private key is not an RSA key.", f"Make an RSA key ({_MAKE}), {_GIVE}, and put it into {place.key}."
+        )
     if key.key_size < MINIMUM_BITS:
-        raise ConfigError(
+        raise place.fault(
             f"The RSA private key has {key.key_size} bits; Snowflake takes {MINIMUM_BITS} or more.",
-            where="private_key",
-            next_step=_NEXT,
+            f"Make one of {MINIMUM_BITS} bits or more ({_MAKE}), {_GIVE}, and put it into {place.key}.",
         )
     return key.private_bytes(
         serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 
-def _normalise(text: str) -> bytes:
+def _normalise(text: str, place: KeyPlace) -> bytes:
     """PEM bytes with real line breaks, or DER bytes where the text had no headers."""
     text = text.replace("\\r", "").replace("\\n", "\n").replace("\ufeff", "").strip().strip("\"'").strip()
     framed = re.fullmatch(r"-----BEGIN ([A-Z ]+)-----(.*)-----END \1-----", text, re.DOTALL)
     label, body = framed.groups() if framed else ("", text)
     if "PUBLIC KEY" in label:
-        raise _is_public()
+        raise _is_public(place)
     body = re.sub(r"\s+", "", body)
     if old := _OLD_ENCRYPTION.match(body):
         headers = ["Proc-Type: 4,ENCRYPTED", f"DEK-Info: {old['cipher']},{old['iv']}", ""]
@@ -64,7 +82,10 @@ def _normalise(text: str) -> bytes:
     try:
         return base64.b64decode(body, validate=True)
     except (binascii.Error, ValueError):
-        raise ConfigError("The private key is neither PEM nor base64.", where="private_key", next_step=_NEXT) from None
+        raise place.fault(
+            "The private key is neither PEM nor base64.",
+            f"Put the whole key into {place.key}: PEM with its headers, or the base64 text between them.",
+        ) from None
 
 
 def _pem(label: str, headers: list[str], body: str) -> bytes:
@@ -72,11 +93,10 @@ def _pem(label: str, headers: list[str], body: str) -> bytes:
     return "\n".join(lines).encode(errors="replace")
 
 
-def _is_public() -> ConfigError:
-    return ConfigError(
+def _is_public(place: KeyPlace) -> ConfigError:
+    return place.fault(
         "This is a public key, not a private one.",
-        where="private_key",
-        next_step="Store the private key here; the public one belongs to the user: ALTER USER ... SET RSA_PUBLIC_KEY.",
+        f"Put the private key into {place.key}; the public one belongs to the user: ALTER USER ... SET RSA_PUBLIC_KEY.",
     )
 
 
@@ -88,7 +108,7 @@ def _is_public_der(data: bytes) -> bool:
     return True
 
 
-def _load(data: bytes, passphrase: SecretStr | None) -> object:
+def _load(data: bytes, passphrase: SecretStr | None, place: KeyPlace) -> object:
     given = passphrase.get_secret_value() if passphrase else ""
     password = given.encode(errors="replace") or None
     is_pem = data.startswith(b"-----")
@@ -100,16 +120,14 @@ def _load(data: bytes, passphrase: SecretStr | None) -> object:
         # An unencrypted bare key beside a passphrase is fine; an encrypted key without one is not.
         if password is not None:
             return load(data, None)
-        raise ConfigError(
-            "The private key is encrypted and there is no passphrase.",
-            where="private_key",
-            next_step="Add private_key_passphrase to the secret.",
+        raise place.fault(
+            "The private key is encrypted and there is no passphrase.", f"Add {place.passphrase} to {place.holder}."
         ) from None
     except (ValueError, UnsupportedAlgorithm):
         if not is_pem and _is_public_der(data):
-            raise _is_public() from None
-        raise ConfigError(
+            raise _is_public(place) from None
+        raise place.fault(
             "The private key cannot be read: damaged, or the passphrase does not fit.",
-            where="private_key",
-            next_step=_NEXT,
+            f"Put the whole key into {place.key}, and for an encrypted one its passphrase into {place.passphrase}; "
+            "`openssl pkey -in <file> -noout` tells whether they fit.",
         ) from None

@@ -20,6 +20,12 @@ from firn.errors import AuthenticationError, ConfigError, FirnError, TerminalErr
 
 _ASK_AGAIN = {408, 425, 429}
 _PROXY_LOGIN = 407
+_NOT_OF_THE_API = -1
+_CREDENTIALS = (
+    "Correct api_key and api_secret in the registry secret (FIRN_REGISTRY_SECRET_ID); where the connector names its "
+    "registry: value.converter.basic.auth.user.info, or value.converter.bearer.auth.token and "
+    "bearer.auth.logical.cluster (key.converter. for keys)."
+)
 
 
 class UnknownSchemaError(TerminalError):
@@ -75,15 +81,23 @@ def _refused_by_proxy(client: SchemaRegistryClient) -> AuthenticationError:
     )
 
 
+def _reason(error: SchemaRegistryError) -> str:
+    """What the registry says; an answer that is not the API's (the client's code -1) is told by its status alone."""
+    status = f"HTTP {error.http_status_code}"
+    if error.error_code == _NOT_OF_THE_API:
+        return status
+    return f"{error.error_message} ({status}, code {error.error_code})"
+
+
 def explained(error: SchemaRegistryError, url: str, subject: str) -> FirnError:
     """The registry's answer as an error of its kind, decided by HTTP status alone."""
     status, where = error.http_status_code, f"{subject}, schema registry {url}"
-    reason = f"{error.error_message} (HTTP {status}, code {error.error_code})"
+    reason = _reason(error)
     if status in (401, 403):
         return AuthenticationError(
             f"Schema Registry authentication failed: {reason}.",
             where=where,
-            next_step="Correct the registry's user and password (or token), or make new ones.",
+            next_step=_CREDENTIALS,
         )
     # A code without further digits is the web server's: there is no such path.
     if status == 404 and re.fullmatch(r"404\d\d", str(error.error_code)):

@@ -22,7 +22,7 @@ from firn import proxy
 from firn.connector.config import ProxyConfig
 from firn.connector.shown import shown
 from firn.errors import ConfigError, TransientError
-from firn.keys import private_key_der
+from firn.keys import IN_CONNECTOR, IN_SECRET, KeyPlace, private_key_der
 from firn.secrets import SnowflakeSecret
 from firn.settings import Settings
 from firn.snowflake_faults import translated
@@ -57,6 +57,7 @@ class SnowflakeLogin:
     private_key: SecretStr
     private_key_passphrase: SecretStr | None = None
     proxy: ProxyConfig | None = None
+    key_place: KeyPlace = IN_SECRET
 
     @property
     def address(self) -> str:
@@ -86,6 +87,7 @@ def login_from(settings: Settings, secret: SnowflakeSecret) -> SnowflakeLogin:
         protocol=protocol,
         private_key=secret.private_key,
         private_key_passphrase=secret.private_key_passphrase,
+        key_place=KeyPlace(f"secret {settings.snowflake_secret_id} in Secrets Manager, region {settings.aws_region}"),
     )
 
 
@@ -115,6 +117,7 @@ def login_without_secret(
         protocol=protocol,
         private_key=private_key,
         private_key_passphrase=passphrase,
+        key_place=IN_CONNECTOR,
     )
 
 
@@ -153,8 +156,8 @@ def open_connection(
     """
     kind = proxied_connection(login.proxy) if login.proxy else SnowflakeConnection
     options = connection_options(login.proxy) if login.proxy else {}
-    key = private_key_der(login.private_key, login.private_key_passphrase)
-    with _blaming_the_proxy(login), translated(login.address):
+    key = private_key_der(login.private_key, login.private_key_passphrase, login.key_place)
+    with _blaming_the_proxy(login), translated(login.address, place=login.key_place):
         return kind(
             account=login.account,
             user=login.user,

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from snowflake.connector import errors as driver
 
 from firn.errors import AuthenticationError, ConfigError, FirnError, PrivilegeError, TerminalError, TransientError
+from firn.keys import IN_CONNECTOR, IN_SECRET, KeyPlace
 from firn.snowflake_fixes import grant_for, missing_object, step_for_missing, step_for_unseen
 
 
@@ -28,15 +29,16 @@ class MissingObjectError(TerminalError):
 
 
 @contextmanager
-def translated(login: str = "", sql: str = "", role: str = "") -> Iterator[None]:
+def translated(login: str = "", sql: str = "", role: str = "", place: KeyPlace = IN_SECRET) -> Iterator[None]:
     """Turn the driver's errors into Firn's two roots. `login` says where a login goes; empty for a statement.
 
-    `role` is whose privileges a statement runs with, for the GRANT that a message asks for.
+    `role` is whose privileges a statement runs with, for the GRANT that a message asks for; `place` is where the key of
+    a login stands.
     """
     try:
         yield
     except driver.Error as error:
-        raise _translate(error, login, sql, role) from error
+        raise _translate(error, login, sql, role, place) from error
 
 
 # 3901xx and 3902xx are the server's refusals of a login (390144: the JWT is invalid); 2510xx the driver's own.
@@ -52,12 +54,14 @@ _CANCELED, _CANCELED_STATE = {604, 630}, "57014"
 _ABOUT_THE_STATEMENT = (driver.ProgrammingError, driver.DataError, driver.IntegrityError, driver.NotSupportedError)
 
 
-def _translate(error: driver.Error, login: str, sql: str, role: str) -> FirnError:
+def _translate(error: driver.Error, login: str, sql: str, role: str, place: KeyPlace) -> FirnError:
     number, text = error.errno or 0, str(error.msg or error).strip()
     where = f"Snowflake, {login}" if login else f"Snowflake, statement: {' '.join(sql.split())[:200]}"
     if number in _AUTHENTICATION:
         return AuthenticationError(
-            f"Authentication failed: Snowflake refused the login: {text}", where=where, next_step=_login_step(text)
+            f"Authentication failed: Snowflake refused the login: {text}",
+            where=where,
+            next_step=_login_step(text, place),
         )
     if number == _INSUFFICIENT:
         return PrivilegeError(f"Insufficient privileges: {text}", where=where, next_step=grant_for(text, sql, role))
@@ -104,7 +108,7 @@ def _translate(error: driver.Error, login: str, sql: str, role: str) -> FirnErro
     return TerminalError(text, where=where, next_step="Correct the statement or the object it names.")
 
 
-def _login_step(text: str) -> str:
+def _login_step(text: str, place: KeyPlace) -> str:
     """What to do about a refused login, by what Snowflake says of it."""
     if "is not granted to this user" in text:
         return "GRANT ROLE <role> TO USER <user>; or correct `role` in the Snowflake secret (snowflake.role.name)."
@@ -112,7 +116,8 @@ def _login_step(text: str) -> str:
         return "Make the role, or correct `role` in the Snowflake secret (snowflake.role.name)."
     if "access disabled" in text:
         return "ALTER USER <user> SET DISABLED = FALSE;"
+    names = "snowflake.url.name, snowflake.user.name" if place == IN_CONNECTOR else "account, user, role"
     return (
-        "Check account, user, role and private_key (the full PEM) in the Snowflake secret; DESC USER shows the "
-        "fingerprint of the public key that Snowflake holds."
+        f"Check {names} and {place.key} (the full PEM) in {place.holder}; DESC USER shows the fingerprint of the "
+        "public key that Snowflake holds."
     )

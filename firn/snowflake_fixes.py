@@ -72,6 +72,8 @@ def step_for_missing(kind: str, name: str, sql: str, role: str) -> str:
     if kind in {"Schema", "Database"}:
         upper = kind.upper()
         return f"CREATE {upper} {full}; if it exists: GRANT USAGE ON {upper} {full} TO ROLE {to};"
+    if kind in {"Role", "User", "Warehouse"}:
+        return f"Correct the name (SHOW {kind.upper()}S lists those there are), or CREATE {kind.upper()} {full};"
     return f"Create the object, or grant the role access to it: {_SHOW.format(role=to)}"
 
 

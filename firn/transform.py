@@ -94,7 +94,7 @@ def _command(home: Path, select: str | None, full_refresh: bool) -> list[str]:
 def _environment(login: SnowflakeLogin) -> dict[str, str]:
     """The child's environment: ours without any dbt setting of the caller, and dbt/profiles.yml's variables."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("DBT_", "FIRN_DBT_"))}
-    key = private_key_der(login.private_key, login.private_key_passphrase)
+    key = private_key_der(login.private_key, login.private_key_passphrase, login.key_place)
     return inherited | {
         "FIRN_DBT_ACCOUNT": login.account,
         "FIRN_DBT_USER": login.user,

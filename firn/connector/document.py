@@ -37,7 +37,8 @@ An unknown parameter is a fault. Its value is not shown, since it may be a missp
 
 ## References
 
-A value, or a part of one, may be a reference. It is resolved once, when the sink starts, and never written down.
+A value, or a part of one, may be a reference. It is resolved when the sink starts, and
+again when a login is refused ([credentials.md](credentials.md)); what it stands for is never written down.
 
 | reference | stands for |
 |---|---|

@@ -1,7 +1,7 @@
 """References in a connector file: ${secretsmanager:<secret>:<key>}, ${env:<name>}, ${file:<path>:<key>}.
 
-They are resolved once, at start, inside any value. What came from one is never written down or shown: texts are marked
-(`Referenced`) so that no repr has them.
+They are resolved inside any value whenever the file is read: at start, and again when a login is refused. What came
+from one is never written down or shown: texts are marked (`Referenced`) so that no repr has them.
 """
 
 from __future__ import annotations

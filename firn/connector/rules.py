@@ -20,7 +20,7 @@ from firn.connector.reading import kafka_property
 from firn.errors import ConfigError
 from firn.kafka_properties import faults, judge, managed_properties
 from firn.kafka_property_table import FIRST_OFFSET
-from firn.keys import private_key_der
+from firn.keys import IN_CONNECTOR, private_key_der
 
 _DLQ = "errors.deadletterqueue.topic.name"
 _FLUSH_MINIMUM = {Method.SNOWPIPE: 10, Method.SNOWPIPE_STREAMING: 1}
@@ -105,9 +105,9 @@ def _login(check: Check) -> None:
     if key is None or "snowflake.private.key.passphrase" in check.unchecked:
         return
     try:
-        private_key_der(key, passphrase)
+        private_key_der(key, passphrase, IN_CONNECTOR)
     except ConfigError as error:
-        check.fault("snowflake.private.key", f"cannot be used: {error.what}")
+        check.fault("snowflake.private.key", f"cannot be used: {error.what} {error.next_step}")
 
 
 def _proxy(check: Check) -> None:

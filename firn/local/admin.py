@@ -47,10 +47,7 @@ def ensure_key(home: Home) -> SecretStr:
 
 def admin_login(home: Home, settings: Settings) -> SnowflakeLogin:
     """The administrator's login. Raises TerminalError while the stack has no key for it."""
-    if not key_file(home).exists() or "snowflake" not in home.ports:
-        raise TerminalError(
-            "There is no administrator's key.", where=str(key_file(home)), next_step="Start the stack: `firn up`."
-        )
+    _check_made(home)
     return SnowflakeLogin(
         account=ACCOUNT,
         user=ADMIN_USER,
@@ -65,16 +62,24 @@ def admin_login(home: Home, settings: Settings) -> SnowflakeLogin:
     )
 
 
+def _check_made(home: Home) -> None:
+    if not key_file(home).exists() or "snowflake" not in home.ports:
+        raise TerminalError(
+            "There is no administrator's key.", where=str(key_file(home)), next_step="Start the stack: `firn up`."
+        )
+
+
 def main() -> None:
     """Run statements as the administrator; rows come as JSON lines. Ends with the error's exit code."""
     home = Home.load(Path(os.environ.get("FIRN_HOME", PROJECT_ROOT / ".local")))
     try:
+        _check_made(home)
         with connect(admin_login(home, home.settings()), query_tag="firn-admin") as connection:
             for result in run_statements(connection, " ".join(sys.argv[1:])):
                 for row in result.rows:
                     sys.stdout.write(json.dumps(row, default=str) + "\n")
     except FirnError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"Error: {error}\n")
         sys.exit(error.exit_code)
 
 

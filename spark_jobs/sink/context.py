@@ -11,6 +11,7 @@ from firn.connector.config import ConverterConfig, SinkConfig, SnowflakeConfig
 from firn.connector.converters import REGISTRY_FORMATS
 from firn.errors import ConfigError
 from firn.kafka_client import KafkaClient, kafka_client, needs_secret
+from firn.keys import IN_CONNECTOR
 from firn.registry_login import RegistryLogin, login_from_config, login_from_secret
 from firn.secrets import KafkaSecret, RegistrySecret, SnowflakeSecret, read_secret
 from firn.settings import Settings
@@ -110,5 +111,10 @@ def _login_of_secret(given: SnowflakeConfig, settings: Settings) -> SnowflakeLog
     if given.url:
         login = with_url(login, given.url)
     if given.private_key:
-        login = replace(login, private_key=given.private_key, private_key_passphrase=given.private_key_passphrase)
+        login = replace(
+            login,
+            private_key=given.private_key,
+            private_key_passphrase=given.private_key_passphrase,
+            key_place=IN_CONNECTOR,
+        )
     return replace(login, user=given.user or login.user)

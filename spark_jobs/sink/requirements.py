@@ -23,6 +23,8 @@ from spark_jobs.sink import ledger_table, stage
 from spark_jobs.sink.identifiers import Namespace, quoted, table_for
 from spark_jobs.sink.tables import check_columns, columns_of
 
+_OTHER_ROLE = "Or correct snowflake.role.name (`role` in the Snowflake secret)."
+
 
 @dataclass(frozen=True)
 class _Session:
@@ -95,9 +97,21 @@ def _privileges(session: _Session) -> Iterator[LiveCheck]:
     missing = held_privileges(session.connection, session.role).missing(needed)
     for each in missing:
         subject = f"privilege {each.privilege} on {each.kind.lower()} {'.'.join(each.name)}"
-        yield LiveCheck(subject, "failed", f"role {session.role} does not hold it", each.grant(session.role))
+        step = f"{each.grant(session.role)}{_if_hidden(session, each)} {_OTHER_ROLE}"
+        yield LiveCheck(subject, "failed", f"role {session.role} does not hold it", step)
     if not missing:
         yield LiveCheck("snowflake privileges", "ok", f"role {session.role} holds all {len(needed)} that are needed")
+
+
+def _if_hidden(session: _Session, missing: Privilege) -> str:
+    """What to grant instead of a right to CREATE if the object is there and hidden: Snowflake does not tell which."""
+    if missing.privilege == "CREATE STAGE":
+        kind, name, wanted = "STAGE", stage.STAGE, "READ, WRITE"
+    elif missing.privilege == "CREATE TABLE" and not session.has_table(ledger_table.TABLE):
+        kind, name, wanted = "TABLE", ledger_table.TABLE, "SELECT, INSERT, UPDATE"
+    else:
+        return ""
+    return f" If {name} exists, hidden from this role, instead: {_on(session, wanted, kind, name).grant(session.role)}"
 
 
 def _needed(session: _Session) -> Iterator[Privilege]:

@@ -137,6 +137,7 @@ class SinkRun:
             user=renewed.login.user,
             private_key=renewed.login.private_key,
             private_key_passphrase=renewed.login.private_key_passphrase,
+            key_place=renewed.login.key_place,
         )
         changed = replace(
             self._context, login=login, value_registry=renewed.value_registry, key_registry=renewed.key_registry

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from firn.errors import ConfigError
-from firn.keys import private_key_der
+from firn.keys import IN_CONNECTOR, KeyPlace, private_key_der
 
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 DER = KEY.private_bytes(ser.Encoding.DER, ser.PrivateFormat.PKCS8, ser.NoEncryption())
@@ -112,6 +112,33 @@ def test_an_encrypted_key_wants_its_passphrase(kind: str, shape: str) -> None:
 @pytest.mark.parametrize("shape", ["headers", "no headers", "escaped newlines"])
 def test_a_passphrase_beside_an_open_key_is_ignored(kind: str, shape: str) -> None:
     assert private_key_der(SecretStr(SHAPES[shape](BUILT[kind])), SecretStr(PASSPHRASE)) == DER
+
+
+@pytest.mark.parametrize(
+    ("place", "where", "names"),
+    [
+        (KeyPlace("secret a/b"), "private_key in secret a/b", ("private_key", "private_key_passphrase")),
+        (
+            IN_CONNECTOR,
+            "snowflake.private.key in the connector file",
+            ("snowflake.private.key", "snowflake.private.key.passphrase"),
+        ),
+    ],
+)
+def test_a_fault_names_where_the_key_stands_and_what_mends_it(
+    place: KeyPlace, where: str, names: tuple[str, str]
+) -> None:
+    short = rsa.generate_private_key(public_exponent=65537, key_size=1024)
+    texts = {
+        "bits or more": pem(ser.PrivateFormat.PKCS8, key=short),
+        f"whole key into {names[0]}": "nonsense!",
+        f"Add {names[1]} to": BUILT["PKCS#8, encrypted"],
+    }
+    for step, text in texts.items():
+        with pytest.raises(ConfigError) as raised:
+            private_key_der(SecretStr(text), None, place)
+        assert raised.value.where == where
+        assert step in raised.value.next_step
 
 
 @pytest.mark.parametrize("bits", [1024, 2047])

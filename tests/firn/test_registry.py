@@ -79,6 +79,7 @@ def answering(status, body, requests=None, headers=None):
     ("status", "body", "kind"),
     [
         (401, b'{"error_code": 401, "message": "Unauthorized"}', AuthenticationError),
+        (401, b"", AuthenticationError),
         (403, b'{"error_code": 40301, "message": "Denied"}', AuthenticationError),
         (404, b'{"error_code": 40403, "message": "Schema not found"}', UnknownSchemaError),
         (404, b'{"error_code": 404, "message": "HTTP 404 Not Found"}', ConfigError),
@@ -94,6 +95,19 @@ def test_each_answer_has_its_kind_and_names_the_address(status, body, kind):
     assert type(refused.value) is kind
     assert url in refused.value.where
     assert "p4ssw0rd" not in str(refused.value)
+    assert not any(internal in str(refused.value) for internal in ("b'", "code -1"))
+
+
+def test_a_refused_login_names_secret_and_parameters_to_check():
+    with answering(401, b"") as url, pytest.raises(AuthenticationError) as refused:
+        registered_schema(client_for(url), 7)
+    assert refused.value.what == "Schema Registry authentication failed: HTTP 401."
+    for name in (
+        "FIRN_REGISTRY_SECRET_ID",
+        "value.converter.basic.auth.user.info",
+        "value.converter.bearer.auth.token",
+    ):
+        assert name in refused.value.next_step
 
 
 def test_a_registry_that_is_down_is_transient():

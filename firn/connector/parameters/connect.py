@@ -66,7 +66,7 @@ CONNECT = group(
         "config.action.reload",
         r.one_of("none", "restart"),
         "What Connect does when a referenced secret changes.",
-        "references are resolved once, at start; restart the sink after a change.",
+        "references are resolved at start, and again when a login is refused: docs/credentials.md.",
         "restart",
     ),
 )

@@ -28,11 +28,10 @@ class UnknownIds:
         self._in_batch = 0
 
     def add(self, schema_id: int, what: str) -> str:
-        """Remember that the registry said `what`; what to say of the records."""
-        detail = f"the registry does not know schema id {schema_id}: {what}"
-        self._until[schema_id] = (self._clock() + REMEMBERED_SECONDS, detail)
+        """Remember what the registry said of the id; the same is said of the records."""
+        self._until[schema_id] = (self._clock() + REMEMBERED_SECONDS, what)
         self._in_batch += 1
-        return detail
+        return what
 
     def remembered(self, schema_id: int) -> str | None:
         """What to say of the records of an id that is known to be unknown; None where nothing is known of it."""

@@ -138,7 +138,9 @@ def test_the_proxy() -> None:
 
 
 def test_the_private_key_is_tried() -> None:
-    assert "cannot be used" in faults(snowflake_private_key="nonsense")["snowflake.private.key"]
+    refused = faults(snowflake_private_key="nonsense")["snowflake.private.key"]
+    assert "cannot be used" in refused
+    assert "into snowflake.private.key" in refused
     assert faults(snowflake_private_key=private_key()) == {}
     encrypted = {"snowflake_private_key": private_key("winter")}
     assert "no passphrase" in faults(**encrypted)["snowflake.private.key"]

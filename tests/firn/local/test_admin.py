@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import subprocess
 import sys
@@ -46,6 +47,28 @@ def test_it_runs_statements_from_the_command_line(stack) -> None:
         command, env=stack.env, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=60, check=True
     )
     assert [json.loads(line) for line in done.stdout.splitlines()] == [{"U": "FIRN_ADMIN"}, {"R": "ACCOUNTADMIN"}]
+
+
+def failed_command(statement: str, env: dict[str, str]) -> str:
+    """What it says on stderr when it ends with exit code 3."""
+    command = [sys.executable, "-m", "firn.local.admin", statement]
+    done = subprocess.run(command, env=env, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.mark.stack
+def test_a_failed_statement_says_what_where_and_what_next(stack) -> None:
+    said = failed_command("GRANT ROLE NOBODY TO USER FIRN_ADMIN", stack.env).splitlines()
+    assert said[0].startswith("Error: Role not found")
+    assert "Where: Snowflake, statement: GRANT ROLE NOBODY" in "\n".join(said)
+    assert said[-1].startswith("Next: Correct the name (SHOW ROLES lists")
+
+
+def test_without_a_home_it_ends_in_words(tmp_path) -> None:
+    said = failed_command("SELECT 1", os.environ | {"FIRN_HOME": str(tmp_path)})
+    assert said.startswith("Error: There is no administrator's key.")
 
 
 def test_without_a_stack_it_says_what_to_start(tmp_path) -> None:

@@ -140,7 +140,7 @@ def test_a_schema_that_is_registered_later_is_found_after_a_while() -> None:
     registry = Registry()
     decoder, values = registry.decoder(), pa.array([frame(b"\x02", 5), None, frame(b"\x02", 5)], pa.binary())
     details = [[bad.detail for bad in decoder.decode(values).bad] for _ in range(3)]
-    assert details == [["the registry does not know schema id 5: not yet"] * 2] * 3
+    assert details == [["not yet"] * 2] * 3
     registry.known[5] = avro(LONG)
     assert decoder.decode(values).bad
     assert registry.asked == [5]

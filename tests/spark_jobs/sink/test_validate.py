@@ -122,8 +122,14 @@ def test_a_revoked_grant_is_printed_as_the_statement_that_gives_it_back(stack, c
     failed = failures(live_checks(config, stack.settings))
     assert list(failed) == [f"privilege CREATE STAGE on schema {schema}"]
     (check,) = failed.values()
-    assert check.next_step == f"GRANT CREATE STAGE ON SCHEMA {schema} TO ROLE {ROLE};"
-    sql(check.next_step.rstrip(";"))
+    grant = f"GRANT CREATE STAGE ON SCHEMA {schema} TO ROLE {ROLE}"
+    assert check.next_step.startswith(f"{grant};")
+    # A stage that is hidden from the role cannot be told from none; nor can a wrong role from one without its grants.
+    assert (
+        f"If FIRN_STAGE exists, hidden from this role, instead: GRANT READ, WRITE ON STAGE {schema}" in check.next_step
+    )
+    assert "Or correct snowflake.role.name" in check.next_step
+    sql(grant)
     assert failures(live_checks(config, stack.settings)) == {}
 
 
@@ -147,7 +153,8 @@ def test_what_exists_needs_other_privileges(stack, config, sql):
         f"GRANT UPDATE ON TABLE {schema}.FIRN_OFFSETS TO ROLE {ROLE};",
         f"GRANT WRITE ON STAGE {schema}.FIRN_STAGE TO ROLE {ROLE};",
     ]
-    assert [check.next_step for check in failed.values()] == wanted
+    other_role = " Or correct snowflake.role.name (`role` in the Snowflake secret)."
+    assert [check.next_step for check in failed.values()] == [grant + other_role for grant in wanted]
     sql(*(statement.rstrip(";") for statement in wanted))
     assert failures(live_checks(config, stack.settings)) == {}
     sql(f"ALTER TABLE {schema}.TARGET ADD COLUMN MORE INT NOT NULL")
