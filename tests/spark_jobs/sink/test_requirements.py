@@ -57,6 +57,7 @@ class Bench:
         self.user, self.schema = user, f"STREAMING.S_{user.name}"
         self.namespace = Namespace("STREAMING", f"S_{user.name}")
         self.stage = Stage(self.namespace, CONFIG.name, 1)
+        self.folder = self.stage.folder(TABLE, TOPIC, 0)
         self._folder, self._claims = folder, 0
 
     @property
@@ -102,13 +103,13 @@ class Bench:
         file = ParquetFile(self._folder / f"0-0-1-{self._claims}.parquet")
         file.write(pa.array(["{}"]), pa.array(["{}"]))
         file.close()
-        self.stage.put(connection, file.path, f"{CONFIG.name}/{TABLE}/")
+        self.stage.put(connection, file.path, self.folder)
         return file.path.name
 
     def copy(self, connection: SnowflakeConnection) -> None:
         with connect_as_admin(self) as admin:
             name = self.put(admin)
-        staged = Staged(TOPIC, 0, TABLE, f"{CONFIG.name}/{TABLE}/{name}", 0, 0, 1, 1, 1)
+        staged = Staged(TOPIC, 0, TABLE, self.folder + name, 0, 0, 1, 1, 1)
         copy_files(connection, self.namespace, self.stage, [staged])
 
 
