@@ -7,6 +7,7 @@ Snowflake. Processes that are killed for good: tests/e2e/test_faults.py.
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from firn.snowflake import connect, execute
 from tests.support.faults import CrashError, Fault, Interruption, Kind, Step, armed
 from tests.support.faults_checks import NewRun, agrees, exactly_once, impatient
 from tests.support.kafka import Topic
-from tests.support.sinks import JSON, committed, landed, login_of, sql
+from tests.support.sinks import JSON, committed, landed, login_of, sql, wait_until
 
 pytestmark = pytest.mark.stack
 
@@ -135,17 +136,21 @@ def test_a_lock_that_is_held_for_too_long_is_waited_for_again(
     topic = Topic(settings, "lock")
     topic.send([b"1"] * 10)
     monkeypatch.setattr("firn.snowflake.LOCK_TIMEOUT_SECONDS", 1)
-    with connect(login_of(settings)) as other:
+    run = new_run(topic, **JSON)
+    with connect(login_of(settings)) as other, ThreadPoolExecutor() as pool:
+
+        def let_go() -> None:
+            wait_until(lambda: run._deadline.failing_for() > 0, what="the batch waited in vain and rolled back")
+            execute(other, "ROLLBACK")
 
         def hold() -> None:
-            """The batch waits in vain and rolls back; so does the claim after it, until the lock is given back."""
             execute(other, "BEGIN")
             execute(other, f"UPDATE FIRN_OFFSETS SET ROW_ERRORS = 0 WHERE SINK = 's_{topic.table}'")
-            threading.Timer(2.5, execute, (other, "ROLLBACK")).start()
+            pool.submit(let_go)
 
         held = Interruption(Step.BEGUN, hold)
         with armed(held):
-            report = new_run(topic, **JSON).run()
+            report = run.run()
     assert (held.fired, report.epoch) == (1, 2)
     exactly_once(settings, topic, {0: 10})
 
