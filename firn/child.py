@@ -22,21 +22,15 @@ def run_child(
     """Run to the end; stderr goes to `on_line` line by line. Returns the exit code and the lines of stdout.
 
     A negative exit code is the number of the signal that ended the child. Whatever interrupts the caller (a
-    cancelled flow, Ctrl-C) ends the child first. With `finish`, Ctrl-C is the child's ordinary end: it is asked to
-    stop and its answer is returned.
+    cancelled flow, Ctrl-C) ends the child first. With `finish`, in the main thread, a first Ctrl-C or SIGTERM is the
+    child's ordinary end: it is asked to stop and its answer is returned.
     """
-    with _started(command, env) as process:
+    with _started(command, env) as process, _asked_to_stop_by_signals(process, finish):
         assert process.stdout is not None  # noqa: S101 - a pipe, as asked for
         assert process.stderr is not None  # noqa: S101
         reader = threading.Thread(target=_pump, args=(process.stderr, on_line), daemon=True)
         reader.start()
-        try:
-            text = process.stdout.read()
-        except KeyboardInterrupt:
-            if not finish:
-                raise
-            process.terminate()
-            text = process.stdout.read()
+        text = process.stdout.read()
         code = process.wait()
         reader.join()
     return code, text.splitlines()
@@ -57,6 +51,34 @@ def _started(command: Sequence[str], env: Mapping[str, str]) -> Iterator[subproc
         yield process
     finally:
         _end(process)
+
+
+@contextmanager
+def _asked_to_stop_by_signals(process: subprocess.Popen[str], finish: bool) -> Iterator[None]:
+    """A first signal closes the child's standard input; a second one does what it did before.
+
+    Closing is heard also by a child that is still starting, which a signal would kill without an answer.
+    """
+    if not finish or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def ask(*_: object) -> None:
+        restore()
+        if process.stdin:
+            process.stdin.close()
+
+    for number in before:
+        signal.signal(number, ask)
+    try:
+        yield
+    finally:
+        restore()
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -55,6 +55,18 @@ def say(message: str) -> None:
     stderr.print(message, markup=False, highlight=False, soft_wrap=True)
 
 
+def agreed(question: str) -> bool:
+    """Ask before something is changed; False after a no. Ctrl-C and the end of input end the command: exit code 130."""
+    try:
+        yes: bool = typer.confirm(question, err=True)
+    except typer.Abort:
+        say("\nNothing was changed.")
+        raise typer.Exit(130) from None
+    if not yes:
+        say("Nothing was changed.")
+    return yes
+
+
 def print_rows(
     rows: Iterable[Mapping[str, Any]],
     *,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 import orjson
 from prefect import flow, get_run_logger
+from prefect.context import FlowRunContext
 from pydantic import TypeAdapter
 
 from firn.child import run_child
@@ -27,11 +29,18 @@ def sink(config: Path = DEFAULT_CONFIG, once: bool = True) -> RunReport:
     """Run a sink: all that is available (`once`), or until it is cancelled. Raises the job's own error."""
     logger = get_run_logger()
     command = [sys.executable, "-m", "spark_jobs.sink.job", str(config), "--supervised", *(["--once"] if once else [])]
-    code, lines = run_child(command, os.environ, lambda line: _log(logger, line), finish=not once)
+    finish = not once and not _deployed()
+    code, lines = run_child(command, os.environ, lambda line: _log(logger, line), finish=finish)
     answer = _answer(lines)
     if code == 0 and "report" in answer:
         return TypeAdapter(RunReport).validate_python(answer["report"])
-    raise _error(code, answer)
+    raise _error(code, answer, config)
+
+
+def _deployed() -> bool:
+    """Whether a Prefect worker runs this: SIGTERM is then how it cancels the flow, which must end as cancelled."""
+    context = FlowRunContext.get()
+    return bool(context and context.flow_run and context.flow_run.deployment_id)
 
 
 def _log(logger: Any, line: str) -> None:
@@ -51,10 +60,12 @@ def _answer(lines: list[str]) -> dict[str, Any]:
     return {}
 
 
-def _error(code: int, answer: dict[str, Any]) -> FirnError:
+def _error(code: int, answer: dict[str, Any], config: Path) -> FirnError:
     error = answer.get("error")
     if error:
-        return _ERRORS.get(code, FirnError)(error["what"], where=error["where"], next_step=error["next"])
+        # The job's messages do not know the file's name; with it their commands can be pasted.
+        next_step = error["next"].replace("<config>", shlex.quote(str(config)))
+        return _ERRORS.get(code, FirnError)(error["what"], where=error["where"], next_step=next_step)
     logs = load_settings().home / "logs"
     ended = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
     return TransientError(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from flows.console import JsonOption, print_rows, say
+from firn.plural import counted
+from flows.console import JsonOption, agreed, print_rows, say
 
 if TYPE_CHECKING:
     from firn.connector.config import SinkConfig
@@ -36,7 +37,7 @@ def _list(
     _, queue = _queue(config)
     found = LetterReader(queue).newest(None if everything else newest)
     print_rows((asdict(each) for each in found), columns=COLUMNS, as_json=as_json, widths={"reason": 80})
-    say(f"{len(found)} letter{'' if len(found) == 1 else 's'} of sink {queue.sink} in topic {queue.topic}")
+    say(f"{counted(len(found), 'letter')} of sink {queue.sink} in topic {queue.topic}")
 
 
 @app.command("show")
@@ -85,12 +86,13 @@ def _replay(
             for row in rows:
                 place = "by key" if row.partition < 0 else f"partition {row.partition}"
                 say(f"{row.letters} to {row.topic}, {place}")
-            typer.confirm(f"Send these {letters} records back to their topics?", abort=True, err=True)
+            if not agreed(f"Send {counted(letters, 'record')} back to their topics?"):
+                return
         rows = replay.send()
         letters = sum(row.letters for row in rows)
     print_rows([asdict(row) for row in rows], columns=_REPLAYED, as_json=as_json)
     if letters:
-        say(f"{letters} record{'' if letters == 1 else 's'} {'would be sent' if dry_run else 'sent'} back")
+        say(f"{counted(letters, 'record')} {'would be sent' if dry_run else 'sent'} back")
     else:
         say("Nothing is left to replay.")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firn.errors import TerminalError
-from flows.console import JsonOption, print_rows, say
+from flows.console import JsonOption, agreed, print_rows, say
 
 if TYPE_CHECKING:
     from spark_jobs.sink.offset_reset import Step, Target
@@ -67,7 +67,6 @@ def offsets(
             return
         table.check_silent(found.owner, running_within(sink))
         if not yes and not _agreed():
-            say("Nothing was changed.")
             return
         epoch = act(sink, table, connection, client, steps)
         say(f"Reset, epoch {epoch}: the sink goes on from there when it starts.")
@@ -115,4 +114,4 @@ def _agreed() -> bool:
             where="firn sink offsets --reset",
             next_step="Give --yes if the plan above is right; --dry-run shows it alone.",
         )
-    return typer.confirm("Reset these positions?", err=True)
+    return agreed("Reset these positions?")

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from firn.connector.config import ErrorsConfig
 from firn.errors import BadRecordError
+from firn.plural import counted
 from spark_jobs.sink.ledger import TopicPartition
 from spark_jobs.sink.reports import Stopped, Tolerated
 
@@ -24,11 +25,14 @@ def log_stopped(errors: ErrorsConfig, stops: Sequence[Stopped]) -> None:
 
 
 def log_tolerated(errors: ErrorsConfig, tolerated: Sequence[Tolerated]) -> None:
-    """How many were left out, always; the first of them one by one, if the sink is to log them."""
+    """How many were left out and where they are now, always; the first one by one, if the sink is to log them."""
     for each in tolerated:
         reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(each.reasons.items()))
-        text = "left out %d bad records of %s (%s), %d of them dead letters since now"
-        log.warning(text, each.records, each.where, reasons, each.letters)
+        if errors.dead_letter_topic is None:
+            kept = " for good: no errors.deadletterqueue.topic.name is set"
+        else:
+            kept = f": {each.letters} became {'a dead letter' if each.letters == 1 else 'dead letters'}"
+        log.warning("left out %s of %s (%s)%s", counted(each.records, "bad record"), each.where, reasons, kept)
         for offset, reason, detail in each.samples:
             _log_one(errors, each.where, offset, reason, detail)
 
@@ -40,11 +44,16 @@ def _log_one(errors: ErrorsConfig, where: TopicPartition, offset: int, reason: s
 
 
 def stopped_error(sink: str, stops: Sequence[Stopped]) -> BadRecordError:
-    """Why the sink ends, with each partition's first bad record."""
+    """Why the sink ends, with each partition's first bad record and the command that leaves it out."""
     lines = [f"  {stop.where} offset {stop.offset}: {stop.reason}: {stop.detail}" for stop in stops]
+    skip = [
+        # The offset itself, not a step: given twice it leaves out no second record.
+        f"  firn sink offsets <config> --reset {stop.offset + 1} --topic {stop.topic} --partition {stop.partition}"
+        for stop in stops
+    ]
     return BadRecordError(
         "The sink stopped in front of records that cannot be converted (errors.tolerance=none):\n" + "\n".join(lines),
         where=f"sink {sink}; everything before them is committed",
         next_step="Correct the producer or the registry and start the sink again: it goes on at these records. To "
-        "leave them out: `firn sink offsets <config> --reset +1 --topic ... --partition ...`, or errors.tolerance=all.",
+        "leave out all that are bad: errors.tolerance=all. To leave out these alone:\n" + "\n".join(skip),
     )

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from snowflake.connector import SnowflakeConnection
 
 from firn import kafka
+from firn.plural import counted
 from firn.retry import Deadline
 from firn.snowflake import connect
 from spark_jobs.sink.batch import BatchRunner, Claimed, Committed, PlanAgainError, StopRequestedError
@@ -26,7 +27,7 @@ from spark_jobs.sink.identifiers import table_for
 from spark_jobs.sink.ledger import ClaimAgainError, KafkaPartition, Ledger, TopicPartition
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.limits import SAMPLE_RECORDS, BatchLimit, sample
-from spark_jobs.sink.progress import RunReport
+from spark_jobs.sink.progress import RunReport, spoken_start
 from spark_jobs.sink.source import NoTopicError, changed_partitions, open_stream, partitions_of
 from spark_jobs.sink.spark_faults import translated
 from spark_jobs.sink.stage import Stage
@@ -91,7 +92,8 @@ class Epoch:
             letters=dead_letter_queue(context) is not None,
         )
         self._parts.report.epoch = ledger.epoch
-        log.info("claimed sink %s, epoch %d", context.config.name, ledger.epoch)
+        text = "claimed sink %s, epoch %d: reads %s"
+        log.info(text, context.config.name, ledger.epoch, spoken_start(ledger.committed, self._seen))
         return ledger
 
     def _stream(self, connection: SnowflakeConnection, ledger: Ledger, heartbeat: Heartbeat) -> None:
@@ -212,6 +214,6 @@ class Epoch:
         parts.group.publish({move.where: move.end for move in batch.moves})
         parts.limit.observe(batch.rows, batch.text_size)
         parts.report.add(batch)
-        text = "committed batch %s: %d records in %d files, %d partitions moved (ship %.1f s, commit %.1f s)"
-        phases = (batch.ship_seconds, batch.commit_seconds)
-        log.info(text, batch.batch, batch.rows, batch.files, len(batch.moves), *phases)
+        text = "committed batch %s: %s in %s, %s moved (ship %.1f s, commit %.1f s)"
+        counts = counted(batch.rows, "record"), counted(batch.files, "file"), counted(len(batch.moves), "partition")
+        log.info(text, batch.batch, *counts, batch.ship_seconds, batch.commit_seconds)

@@ -27,6 +27,7 @@ from firn.errors import FirnError, TransientError, unexpected
 from firn.logs import configure_logging
 from firn.settings import load_settings
 from spark_jobs.sink.context import SinkContext, check_runnable, resolve
+from spark_jobs.sink.progress import RunReport
 from spark_jobs.sink.run import SinkRun
 from spark_jobs.sink.session import spark_session
 from spark_jobs.sink.streaming import STOP_SECONDS
@@ -65,6 +66,8 @@ def _run(config_file: Path, *, once: bool, stop: threading.Event) -> dict[str, o
         return resolve(config, settings)
 
     context = read()
+    if stop.is_set():
+        return RunReport(context.config.name).as_dict()
     spark = spark_session(settings, context.config.name, context.kafka)
     try:
         return SinkRun(context, spark, once=once, stop=stop, reload=read).run().as_dict()

@@ -101,7 +101,7 @@ class SinkOffsets:
         elif self.owner.run_id:
             state = f"silent for {silent}: it counts as not running after {spoken(running_within)}"
         else:
-            state = f"not running, since {silent}"
+            state = f"not running for {silent}"
         return f"Sink {self.sink}, epoch {self.owner.epoch}: {state}."
 
 

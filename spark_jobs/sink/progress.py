@@ -6,10 +6,26 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from firn.plural import counted
 from spark_jobs.sink.ledger import KafkaPartition, TopicPartition
 
 if TYPE_CHECKING:  # flows read reports without loading Spark
     from spark_jobs.sink.batch import Committed
+
+
+TOLD = 8
+"""So many partitions are told apart in a line of the log."""
+
+
+def spoken_start(committed: Mapping[TopicPartition, int], kafka: Mapping[TopicPartition, KafkaPartition]) -> str:
+    """From where a run reads and how many records wait there, at most (gaps count); the longest backlogs first."""
+    waiting = {where: max(0, kafka[where].latest - at) for where, at in committed.items() if where in kafka}
+    first = sorted(waiting, key=lambda where: (-waiting[where], where))[:TOLD]
+    told = [f"{where} from {committed[where]} ({waiting[where]} waiting)" for where in first]
+    if len(waiting) > TOLD:
+        told.append(f"{len(waiting) - TOLD} more")
+    head = f"{counted(len(waiting), 'partition')}, {counted(sum(waiting.values()), 'record')} waiting"
+    return f"{head}: {', '.join(told)}" if told else head
 
 
 @dataclass(frozen=True)
@@ -28,7 +44,8 @@ class PartitionProgress:
 class RunReport:
     """What one run did: totals of its commits and, at its end, the progress of each partition.
 
-    bad_records: left out of the tables by errors.tolerance=all; dead_letters: how many of them were published.
+    bad_records: left out of the tables by errors.tolerance=all; dead_letters: how many of them were published;
+    reasons: how many for each reason.
     """
 
     sink: str
@@ -37,6 +54,7 @@ class RunReport:
     records: int = 0
     bad_records: int = 0
     dead_letters: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
     staged_bytes: int = 0
     files: int = 0
     seconds: float = 0.0
@@ -49,6 +67,9 @@ class RunReport:
         self.records += batch.rows
         self.bad_records += sum(each.records for each in batch.tolerated)
         self.dead_letters += sum(each.letters for each in batch.tolerated)
+        for each in batch.tolerated:
+            for reason, count in each.reasons.items():
+                self.reasons[reason] = self.reasons.get(reason, 0) + count
         self.staged_bytes += batch.size
         self.files += batch.files
 

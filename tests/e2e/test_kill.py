@@ -37,14 +37,15 @@ def sink_run(stack, file: Path) -> Iterator[subprocess.Popen[str]]:
         process.wait()
 
 
-def test_ctrl_c_ends_a_sink_with_its_report(stack, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_a_supervisors_term_end_a_sink_with_its_report(stack, tmp_path: Path, number: int) -> None:
     topic = Topic(stack.settings, "ctrlc")
     topic.send(framed(topic.register(SCHEMA), SCHEMA, [{"id": 1}]))
     file = connector_file(tmp_path, topic, buffer__count__records="1")
     with sink_run(stack, file) as process:
         wait_until(lambda: sum(committed(stack.settings, topic).values()) > 0, seconds=120, what="a first commit")
         family = psutil.Process(process.pid).children(recursive=True)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, _ = process.communicate(timeout=90)
     assert process.returncode == 0
     assert topic.table in out

@@ -90,8 +90,8 @@ def test_without_a_terminal_and_without_yes_nothing_happens(stack, topic: Topic,
     assert committed(stack.settings, topic) == {0: 0, 1: 0}
 
 
-@pytest.mark.parametrize(("answer", "first"), [(b"n\n", 0), (b"y\n", 5)])
-def test_on_a_terminal_it_asks(stack, topic: Topic, tmp_path: Path, answer: bytes, first: int) -> None:
+@pytest.mark.parametrize(("answer", "first", "code"), [(b"n\n", 0, 0), (b"y\n", 5, 0), (b"\x04", 0, 130)])
+def test_on_a_terminal_it_asks(stack, topic: Topic, tmp_path: Path, answer: bytes, first: int, code: int) -> None:
     file = connector_file(tmp_path, topic)
     claim(stack, topic, load_sink_config(file), ended=True)
     keyboard, terminal = pty.openpty()
@@ -101,7 +101,8 @@ def test_on_a_terminal_it_asks(stack, topic: Topic, tmp_path: Path, answer: byte
     os.close(keyboard)
     os.close(terminal)
     assert "Reset these positions?" in done.stderr
-    assert done.returncode == 0
+    assert ("Nothing was changed." in done.stderr) == (first == 0)
+    assert done.returncode == code
     assert committed(stack.settings, topic) == {0: first, 1: 0}
 
 

@@ -184,7 +184,7 @@ def test_a_run_counts_as_alive_for_three_heartbeats_and_a_minute_at_least(heartb
         (None, "not in the ledger yet"),
         (Owner(4, "run", 5), "epoch 4: running, last sign of life 5 seconds ago"),
         (Owner(4, "run", 200), "silent for 3 minutes: it counts as not running"),
-        (Owner(4, "", 7200), "not running, since 2 hours"),
+        (Owner(4, "", 7200), "not running for 2 hours"),
     ],
 )
 def test_who_runs_the_sink_is_one_line(owner: Owner | None, says: str) -> None:
