@@ -30,6 +30,11 @@ REQUEST_SECONDS = 30.0
 CLOSE_SECONDS = 3.0
 
 _HAS_MEMBERS = {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS}
+_MOVING = {
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+}
 _GONE = {KafkaError.UNKNOWN_TOPIC_OR_PART}
 
 
@@ -52,10 +57,12 @@ class GroupOffsets:
         self._sent: dict[TopicPartition, int] = {}
         self._answer: Future[Any] | None = None
         self._failing = False
+        self._moving = False
 
     def publish(self, positions: Mapping[TopicPartition, int]) -> None:
         """Publish the next offset of each of these partitions. Never raises: a failure is one warning until it works
-        again. Takes `MOMENT_SECONDS` at most; a later answer is looked at by the next call.
+        again, and no warning where the group only moves between brokers. Takes `MOMENT_SECONDS` at most; a later
+        answer is looked at by the next call.
         """
         self._waiting.update(positions)
         self._look(0)
@@ -65,9 +72,10 @@ class GroupOffsets:
     def close(self) -> None:
         """Publish what is left, in `CLOSE_SECONDS` at most for what is under way, and again for what waits."""
         self._look(CLOSE_SECONDS)
-        if self._answer is None and not self._failing:
-            self._send()
-            self._look(CLOSE_SECONDS)
+        for _ in range(2):  # the first answer may be that the group moves
+            if self._answer is None and not self._failing:
+                self._send()
+                self._look(CLOSE_SECONDS)
         if self._answer is not None:
             self._warn("Kafka did not answer before the sink's end")
 
@@ -110,11 +118,13 @@ class GroupOffsets:
         self._admin.faults.clear()
         if self._failing:
             log.warning("The sink's positions are published to group %s again.", self._group)
-        self._failing = False
+        self._failing = self._moving = False
 
     def _failed(self, error: KafkaError, again: Mapping[TopicPartition, int]) -> None:
         self._waiting = {**again, **self._waiting}
-        if error.code() in _HAS_MEMBERS:
+        if error.code() in _MOVING and not self._moving:
+            self._moving = True  # ordinary after a broker's start: the next publish asks again
+        elif error.code() in _HAS_MEMBERS:
             self._warn(
                 "it has consumers of its own, and Kafka lets nobody else write its offsets. Name another group with "
                 "consumer.override.group.id, or stop these consumers"

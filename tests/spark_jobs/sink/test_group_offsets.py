@@ -6,13 +6,17 @@ import logging
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaOffset
 
+from firn import kafka
 from firn.connector.parse import parse_sink_config
 from firn.kafka_client import kafka_client
+from firn.kafka_faults import ConnectionFaults
 from firn.secrets import KafkaSecret
 from firn.settings import Settings
 from spark_jobs.sink.group_offsets import MOMENT_SECONDS, GroupOffsets, group_of
@@ -116,3 +120,48 @@ def test_without_a_broker_a_commit_waits_for_a_moment_only(caplog: pytest.LogCap
     offsets.close()
     assert time.monotonic() - begun < 10
     assert [r.levelname for r in caplog.records if r.name == GROUPS] == ["WARNING"]
+
+
+class MovingGroup:
+    """An admin client whose first `refusals` requests find the group on its way to another broker."""
+
+    def __init__(self, refusals: int) -> None:
+        self.client, self.faults, self._refusals = self, ConnectionFaults("broker"), refusals
+        self.published: dict[TopicPartition, int] = {}
+
+    def alter_consumer_group_offsets(self, requests: Any, **_: Any) -> dict[str, Future[Any]]:
+        answer: Future[Any] = Future()
+        if self._refusals:
+            self._refusals -= 1
+            answer.set_exception(KafkaException(KafkaError(KafkaError.NOT_COORDINATOR)))
+        else:
+            self.published |= {TopicPartition(p.topic, p.partition): p.offset for p in requests[0].topic_partitions}
+            answer.set_result(requests[0])
+        return {"group": answer}
+
+    def poll(self, _seconds: float) -> None:
+        """Nothing is heard."""
+
+
+@pytest.mark.parametrize(("refusals", "warnings"), [(1, 0), (2, 1)])
+def test_a_group_that_moves_is_no_warning_at_first(
+    refusals: int, warnings: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    group = MovingGroup(refusals)
+    monkeypatch.setattr(kafka, "admin_client", lambda _client: group)
+    offsets = GroupOffsets(None, "connect-moving")
+    first, second = TopicPartition("t", 0), TopicPartition("t", 1)
+    offsets.publish({first: 1})
+    offsets.publish({second: 2})
+    assert len([r for r in caplog.records if r.levelname == "WARNING"]) == warnings
+    offsets.publish({second: 3})
+    assert group.published == {first: 1, second: 3}
+
+
+def test_a_group_that_moves_at_the_end_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = MovingGroup(1)
+    monkeypatch.setattr(kafka, "admin_client", lambda _client: group)
+    offsets = GroupOffsets(None, "connect-moving")
+    offsets.publish({TopicPartition("t", 0): 1})
+    offsets.close()
+    assert group.published == {TopicPartition("t", 0): 1}
