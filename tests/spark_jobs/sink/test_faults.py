@@ -14,7 +14,7 @@ import pytest
 
 from firn.errors import FirnError, TransientError
 from firn.settings import Settings
-from firn.snowflake import connect, execute
+from firn.snowflake import connect, execute, open_connection
 from tests.support.faults import CrashError, Fault, Interruption, Kind, Step, armed
 from tests.support.faults_checks import NewRun, agrees, exactly_once, impatient
 from tests.support.kafka import Topic
@@ -135,7 +135,7 @@ def test_a_lock_that_is_held_for_too_long_is_waited_for_again(
 ) -> None:
     topic = Topic(settings, "lock")
     topic.send([b"1"] * 10)
-    monkeypatch.setattr("firn.snowflake.LOCK_TIMEOUT_SECONDS", 1)
+    monkeypatch.setitem(open_connection.__kwdefaults__, "lock_seconds", 1)
     run = new_run(topic, **JSON)
     with connect(login_of(settings)) as other, ThreadPoolExecutor() as pool:
 

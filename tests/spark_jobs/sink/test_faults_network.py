@@ -23,7 +23,7 @@ COMMIT = '"sqlText": "COMMIT"'
 @pytest.fixture
 def snowflake(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[ToxicProxy]:
     """A proxy in front of Snowflake; the driver's own retries give up after a moment."""
-    monkeypatch.setattr("firn.snowflake.NETWORK_TIMEOUT_SECONDS", 2)
+    monkeypatch.setattr("firn.snowflake.NETWORK_TIMEOUT_SECONDS", 5)
     login = login_of(settings)
     with toxic_proxy(f"{login.protocol}://{login.host}:{login.port}") as proxy:
         yield proxy
