@@ -32,13 +32,13 @@ from firn.snowflake_proxy import connection_options, proxied_connection
 logging.getLogger("snowflake.connector").setLevel(logging.CRITICAL)
 
 LOCK_TIMEOUT_SECONDS = 60
-# The driver asks for the end of a statement for as long as Snowflake says that it is in progress, so only Snowflake can
-# end it; its own default is two days. The largest COPY of a sink takes minutes. Where the warehouse has lower bounds,
-# those count (https://docs.snowflake.com/en/sql-reference/parameters#statement-timeout-in-seconds).
-STATEMENT_TIMEOUT_SECONDS = 1800
-STATEMENT_QUEUED_TIMEOUT_SECONDS = 600
 LOGIN_TIMEOUT_SECONDS = 15
-NETWORK_TIMEOUT_SECONDS = 60
+# The driver takes it for two things: how long it asks again where nobody answers, and how long a statement may take,
+# waiting for locks and for a warehouse included, before it cancels it. The largest COPY of a sink takes minutes.
+NETWORK_TIMEOUT_SECONDS = 300
+# Snowflake's own bound, for statements whose client is gone; its default is two days. Where the warehouse has lower
+# bounds, those count (https://docs.snowflake.com/en/sql-reference/parameters#statement-timeout-in-seconds).
+STATEMENT_TIMEOUT_SECONDS = NETWORK_TIMEOUT_SECONDS
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def open_connection(
                 "QUERY_TAG": query_tag,
                 "LOCK_TIMEOUT": lock_seconds,
                 "STATEMENT_TIMEOUT_IN_SECONDS": STATEMENT_TIMEOUT_SECONDS,
-                "STATEMENT_QUEUED_TIMEOUT_IN_SECONDS": STATEMENT_QUEUED_TIMEOUT_SECONDS,
+                "STATEMENT_QUEUED_TIMEOUT_IN_SECONDS": STATEMENT_TIMEOUT_SECONDS,
                 "CLIENT_TELEMETRY_ENABLED": False,
             },
             **options,
