@@ -23,6 +23,14 @@ def new_checkpoint(spark: SparkSession, folder: str, epoch: int) -> str:
         for status in files.listStatus(path) if files.exists(path) else ():
             if (name := str(status.getPath().getName())).isdecimal() and int(name) <= epoch:
                 files.delete(status.getPath(), True)
+        own, _ = _open(spark, f"{folder}/{epoch}")
+        left = files.exists(own)
+    if left:  # Spark would go on with that plan, which may begin above the ledger
+        raise TransientError(
+            "The plan of another epoch of this number could not be removed.",
+            where=f"{folder}/{epoch}",
+            next_step="Remove this folder, or give the sink's user the right to.",
+        )
     return f"{folder}/{epoch}"
 
 
