@@ -25,12 +25,17 @@ def functions_in(file: Path) -> set[str]:
 
 
 def is_full(file: Path, test: str) -> bool:
-    functions = (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef))
-    return any(
-        ast.unparse(mark) == "pytest.mark.full"
-        for node in functions
-        if node.name == test
-        for mark in node.decorator_list
+    """Whether the test, or all of its file, is marked so."""
+    tree = ast.parse(file.read_text())
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    own = [mark for node in functions if node.name == test for mark in node.decorator_list]
+    of_all = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
+    ]
+    return any(ast.unparse(mark) == "pytest.mark.full" for mark in own) or any(
+        "pytest.mark.full" in ast.unparse(value) for value in of_all
     )
 
 
