@@ -68,7 +68,7 @@ def config(stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def refused(stack, code: int, *args: str | Path, **env: str) -> str:
     """Run a command that must fail with `code`; returns what the person sees on stderr."""
-    env = {"FIRN_RETRY_DEADLINE_SECONDS": "2"} | env
+    env = {"FIRN_RETRY_DEADLINE_SECONDS": "2", "FIRN_SINK_PATIENCE_SECONDS": "2"} | env
     done = stack.run(*args, check=False, env=env, timeout=180)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
