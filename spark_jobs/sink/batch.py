@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from snowflake.connector import SnowflakeConnection
 
@@ -31,7 +29,7 @@ from spark_jobs.sink.ledger import ClaimAgainError, Ledger, Move, TopicPartition
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.reports import Cut, Failed, Report, Staged, Stopped, Tolerated, load
 from spark_jobs.sink.ship import ShipPlan, ship
-from spark_jobs.sink.spark_faults import cause
+from spark_jobs.sink.spark_faults import translated
 from spark_jobs.sink.stage import Stage
 from spark_jobs.sink.tables import ensure_table
 from spark_jobs.sink.transaction import transaction
@@ -115,12 +113,10 @@ class BatchRunner:
         """One batch. Whatever is raised is in `failure` first."""
         with self.idle:
             try:
-                self._run(frame, batch_id)
+                with translated(f"batch {batch_id}"):
+                    self._run(frame, batch_id)
             except FirnError as error:
                 self.failure = error
-                raise
-            except (PySparkException, Py4JError) as error:
-                self.failure = TransientError(f"Spark could not run batch {batch_id}: {cause(error)}")
                 raise
             except Exception as error:
                 self.failure = unexpected(error)

@@ -28,7 +28,7 @@ from spark_jobs.sink.ledger import ClaimAgainError, KafkaPartition, Ledger, Topi
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.limits import SAMPLE_RECORDS, BatchLimit, sample
 from spark_jobs.sink.progress import RunReport, spoken_start
-from spark_jobs.sink.source import NoTopicError, changed_partitions, open_stream, partitions_of
+from spark_jobs.sink.source import NoTopicError, changed_partitions, open_stream, partitions_in, topics_of
 from spark_jobs.sink.spark_faults import translated
 from spark_jobs.sink.stage import Stage
 from spark_jobs.sink.streaming import RunningQuery
@@ -78,8 +78,8 @@ class Epoch:
     def _ensure_letters(self) -> None:
         """Make the dead-letter topic, if there is to be one."""
         if queue := dead_letter_queue(self._context):
-            sources = {where.topic for where in self._observe()}
-            ensure_topic(self._parts.admin, queue, self._context.config.errors.dead_letter_replication, sources)
+            replication = self._context.config.errors.dead_letter_replication
+            ensure_topic(self._parts.admin, queue, replication, self._topics())
 
     def _claim(self, connection: SnowflakeConnection) -> Ledger:
         context = self._context
@@ -178,14 +178,18 @@ class Epoch:
         trigger = writer.trigger(availableNow=True) if parts.once else writer.trigger(processingTime=interval)
         return trigger.queryName(f"{context.config.name}-{ledger.epoch}").start(), runner
 
-    def _observe(self) -> dict[TopicPartition, KafkaPartition]:
-        """The partitions as they are now; none where an expression matches nothing yet and the sink may wait."""
+    def _topics(self) -> dict[str, kafka.TopicInfo]:
+        """The topics as they are now; none where an expression matches nothing yet and the sink may wait."""
         try:
-            self._seen = partitions_of(self._parts.admin, self._context.config)
+            return topics_of(self._parts.admin, self._context.config)
         except NoTopicError:
             if self._parts.once:
                 raise
-            self._seen = {}
+            return {}
+
+    def _observe(self) -> dict[TopicPartition, KafkaPartition]:
+        """The partitions as they are now."""
+        self._seen = partitions_in(self._parts.admin, self._topics())
         return self._seen
 
     def _confirm(self, topics: Iterable[str]) -> None:

@@ -132,15 +132,19 @@ class LedgerTable:
 
         Outside a batch's transaction: that one is rolled back, and this must stay.
         """
-        owner = self.owner(connection)
-        self.keep_only(connection, epoch, tuple(dict.fromkeys((*(owner.kept if owner else ()), *files))))
+        self._rewrite_kept(connection, epoch, lambda kept: tuple(dict.fromkeys((*kept, *files))))
 
     def keep_only(self, connection: SnowflakeConnection, epoch: int, files: Sequence[str]) -> None:
         """As `keep`, and forget all others."""
+        self._rewrite_kept(connection, epoch, lambda _kept: tuple(files))
+
+    def _rewrite_kept(
+        self, connection: SnowflakeConnection, epoch: int, change: Callable[[tuple[str, ...]], tuple[str, ...]]
+    ) -> None:
         owner = self.owner(connection)
         if owner is None:
             raise self._fenced()
-        document = replace(owner, kept=tuple(files)).document
+        document = replace(owner, kept=change(owner.kept)).document
         if self._rows.update_owner(connection, epoch, self._run_id, BATCH_ID=document) != 1:
             raise self._fenced()
 

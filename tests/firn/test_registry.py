@@ -2,11 +2,8 @@
 
 import json
 import pickle
-import threading
 from base64 import b64encode
-from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from uuid import uuid4
 
 import fastavro
@@ -30,6 +27,7 @@ from firn.registry import (
     subject_compatibility,
 )
 from firn.secrets import RegistrySecret, read_secret
+from tests.support.answering import answering
 
 RUN = uuid4().hex[:8]
 """Part of every name, so that a stack may serve more than one test run."""
@@ -43,36 +41,6 @@ def client_for(url):
 
 def record(name, *fields, namespace="test"):
     return json.dumps({"type": "record", "name": name, "namespace": namespace, "fields": fields})
-
-
-@contextmanager
-def answering(status, body, requests=None, headers=None):
-    """The address of a server that gives every request the same answer; notes path and authorization in `requests`,
-    all headers in `headers`.
-    """
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            if requests is not None:
-                requests.append((self.path, self.headers.get("Authorization")))
-            if headers is not None:
-                headers.append(dict(self.headers))
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_args):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pyarrow as pa
 import pytest
@@ -20,6 +16,7 @@ from spark_jobs.sink.decode.converters import decoder_for
 from spark_jobs.sink.decode.records import Decoded
 from tests.spark_jobs.sink.avro_cases import Json, frame, write
 from tests.spark_jobs.sink.decode.test_converters import VALUES, container
+from tests.support.answering import answering
 
 
 def nullable(*types: Json) -> Json:
@@ -152,33 +149,6 @@ def test_what_no_variant_holds_is_too_large(format_: Format, value: bytes, monke
     assert [(bad.row, bad.reason) for bad in decoded.bad] == [(2, "too_large")]
 
 
-class _Refusing(BaseHTTPRequestHandler):
-    status, body = 500, b""
-
-    def do_GET(self) -> None:
-        self.send_response(self.status)
-        self.send_header("Content-Length", str(len(self.body)))
-        self.end_headers()
-        self.wfile.write(self.body)
-
-    def log_message(self, *_args: object) -> None:
-        """Not into the output of tests."""
-
-
-@contextmanager
-def registry(status: int, body: bytes = b"{}") -> Iterator[str]:
-    """The address of a registry that answers every request with this."""
-    handler = type("Handler", (_Refusing,), {"status": status, "body": body})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 def decoded_with(url: str, format_: Format, **limits: float) -> Decoded:
     client = registry_client(RegistryLogin((url,)))
     client._rest_client.session.timeout = limits.get("timeout", 5.0)
@@ -200,7 +170,7 @@ def decoded_with(url: str, format_: Format, **limits: float) -> Decoded:
     ],
 )
 def test_a_registry_that_fails_judges_no_record(status: int, body: bytes, kind: type[FirnError]) -> None:
-    with registry(status, body) as url:
+    with answering(status, body) as url:
         for format_ in (Format.AVRO, Format.JSON_SCHEMA, Format.PROTOBUF):
             with pytest.raises(kind):
                 decoded_with(url, format_)
@@ -216,7 +186,7 @@ def test_a_registry_that_does_not_answer_judges_no_record() -> None:
 
 
 def test_only_the_registrys_own_word_makes_an_id_unknown() -> None:
-    with registry(404, b'{"error_code": 40403, "message": "Schema not found"}') as url:
+    with answering(404, b'{"error_code": 40403, "message": "Schema not found"}') as url:
         decoded = decoded_with(url, Format.AVRO)
     assert [bad.reason for bad in decoded.bad] == ["wrong_magic", "unknown_schema_id"]
     assert "id 1" in decoded.bad[1].detail
