@@ -135,6 +135,22 @@ class ErrorsConfig:
     dead_letter_headers: bool = False
 
 
+class TableType(StrEnum):
+    """The kinds of tables that a sink makes."""
+
+    STANDARD = "standard"
+    TRANSIENT = "transient"
+    INTERACTIVE = "interactive"
+
+
+@dataclass(frozen=True)
+class TableConfig:
+    """How tables are made that are absent; `cluster_by` is the list of expressions of the clustering key."""
+
+    type: TableType = TableType.STANDARD
+    cluster_by: str | None = None
+
+
 @dataclass(frozen=True)
 class SnowflakeConfig:
     """Where the tables are and who writes them."""
@@ -180,7 +196,9 @@ class SinkConfig:
     first_offset: Literal["earliest", "latest"] = "earliest"
     auto_create_tables: bool = True
     schematization: bool = False
-    auto_evolve: bool = False
+    # None: tables evolve that have ENABLE_SCHEMA_EVOLUTION, as those do that the sink makes itself.
+    auto_evolve: bool | None = None
+    tables: TableConfig = TableConfig()
     batch_records: int = 500_000
     batch_bytes: int = 512 * 1024 * 1024
     topic_refresh_seconds: float = 30.0

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from firn.errors import FirnError
+from spark_jobs.sink.columns.wanted import Wanted
 from spark_jobs.sink.ledger import TopicPartition
 
 
@@ -103,8 +104,8 @@ class Failed:
         return error if isinstance(error, FirnError) else FirnError(repr(error))
 
 
-Report = Staged | Stopped | Cut | Tolerated | Failed
-_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Staged, Stopped, Cut, Tolerated, Failed)}
+Report = Staged | Stopped | Cut | Tolerated | Wanted | Failed
+_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Staged, Stopped, Cut, Tolerated, Wanted, Failed)}
 
 
 def dump(report: Report) -> str:
