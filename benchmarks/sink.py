@@ -25,7 +25,7 @@ from benchmarks.meter import Meter, Reading
 from benchmarks.plain_loop import FILE_RECORDS, PlainLoop
 from benchmarks.preload import preload, server_pids
 from firn import kafka
-from firn.connector.config import BufferConfig, SinkConfig
+from firn.connector.config import BufferConfig, SinkConfig, TableConfig
 from firn.errors import FirnError
 from firn.settings import load_settings
 from firn.snowflake import connect, execute, query
@@ -35,7 +35,7 @@ from spark_jobs.sink.limits import BatchLimit
 from spark_jobs.sink.run import SinkRun
 from spark_jobs.sink.session import spark_session
 from spark_jobs.sink.source import open_stream, partitions_of
-from spark_jobs.sink.tables import ensure_table
+from spark_jobs.sink.tables import ensure_variant_table
 
 TOPIC = "bench-order-events"
 console = Console(width=120)
@@ -83,7 +83,7 @@ class Bench:
         """The yardstick without Spark."""
         table = f"PLAIN_{uuid.uuid4().hex[:8]}".upper()
         with connect(self._context.login) as connection:
-            ensure_table(connection, self._context.namespace, table, create=True)
+            ensure_variant_table(connection, self._context.namespace, table, create=True, tables=TableConfig())
             execute(connection, "CREATE STAGE IF NOT EXISTS FIRN_STAGE")
         loop = PlainLoop(self._context, self._context.kafka.librdkafka(), table)
         rows = loop.run({(w.topic, w.partition): p.latest for w, p in self._partitions.items()})

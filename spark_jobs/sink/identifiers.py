@@ -27,7 +27,17 @@ class Namespace:
 
 def quoted(name: str) -> str:
     """A name as it stands in a statement: folded where it is plain, in double quotes where it is not."""
-    return name.upper() if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'
+    return name.upper() if _PLAIN.fullmatch(name) else always_quoted(name)
+
+
+def stored(name: str) -> str:
+    """The name as Snowflake keeps it, of an object that is written as `quoted` writes it."""
+    return name.upper() if _PLAIN.fullmatch(name) else name
+
+
+def always_quoted(name: str) -> str:
+    """A name as Snowflake keeps it, in double quotes: neither folded nor taken for a word of SQL."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def table_for(topic: str, table_map: tuple[tuple[str, str], ...]) -> str:

@@ -27,7 +27,7 @@ from spark_jobs.sink.ledger import (
 )
 from spark_jobs.sink.ledger_owner import Owner, SinkRunsError, check_targets, spoken
 from spark_jobs.sink.ledger_rows import LedgerRows, Snapshot
-from spark_jobs.sink.tables import columns_of
+from spark_jobs.sink.tables import table_exists
 from spark_jobs.sink.transaction import transaction
 
 TABLE = "FIRN_OFFSETS"
@@ -56,12 +56,12 @@ class LedgerTable:
         It looks first, because creating wants a privilege. Of several who create at once one succeeds; the others
         fail, look again, and find it.
         """
-        if columns_of(connection, self._namespace, TABLE) is not None:
+        if table_exists(connection, self._namespace, TABLE):
             return
         try:
             self._rows.create(connection)
         except FirnError:
-            if columns_of(connection, self._namespace, TABLE) is None:
+            if not table_exists(connection, self._namespace, TABLE):
                 raise
 
     def claim(

@@ -20,8 +20,9 @@ from firn.grants import Privilege, held_privileges, name_parts
 from firn.provision.snowflake import look_for_objects, session_of
 from firn.snowflake import SnowflakeLogin, connect
 from spark_jobs.sink import ledger_table, stage
+from spark_jobs.sink.columns.load import VariantLoad
 from spark_jobs.sink.identifiers import Namespace, quoted, table_for
-from spark_jobs.sink.tables import check_columns, columns_of
+from spark_jobs.sink.tables import check_columns, describe, table_exists
 
 _OTHER_ROLE = "Or correct snowflake.role.name (`role` in the Snowflake secret)."
 
@@ -39,7 +40,7 @@ class _Session:
         return Namespace(self.login.database, self.login.schema)
 
     def has_table(self, table: str) -> bool:
-        return columns_of(self.connection, self.namespace, table) is not None
+        return table_exists(self.connection, self.namespace, table)
 
 
 def check_snowflake(config: SinkConfig, login: SnowflakeLogin, topics: Iterable[str]) -> Iterator[LiveCheck]:
@@ -78,18 +79,18 @@ def _table(session: _Session, table: str) -> list[LiveCheck]:
 
 def _look_at_table(session: _Session, table: str) -> LiveCheck:
     name, config = session.namespace.qualified(table), session.config
-    columns = columns_of(session.connection, session.namespace, table)
-    if columns is None and config.auto_create_tables:
+    shape = describe(session.connection, session.namespace, table)
+    if shape is None and config.auto_create_tables:
         return LiveCheck(f"table {name}", "ok", f"will be made (role {session.role} sees none)")
-    if columns is None:
+    if shape is None:
         step = "Make it, or set auto.create.tables to true."
         return LiveCheck(f"table {name}", "failed", f"does not exist, or role {session.role} may not see it", step)
     if not config.schematization:
         try:
-            check_columns(name, columns)
+            check_columns(name, shape.columns, VariantLoad())
         except ConfigError as error:
             return LiveCheck(f"table {name}", "failed", error.what, error.next_step)
-    return LiveCheck(f"table {name}", "ok", f"exists, its columns fit ({len(columns)})")
+    return LiveCheck(f"table {name}", "ok", f"exists, its columns fit ({len(shape.columns)})")
 
 
 def _privileges(session: _Session) -> Iterator[LiveCheck]:

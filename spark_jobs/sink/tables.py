@@ -1,74 +1,192 @@
-"""Target tables: made when they are absent, looked at before the first record.
+"""Target tables: the statement that makes one, what is known of one, and whether rows can go into it.
 
-Statements: CREATE TABLE, DESCRIBE TABLE (https://docs.snowflake.com/en/sql-reference/sql/create-table).
+Not for changing a table (`evolution`). Statements: CREATE TABLE, CREATE INTERACTIVE TABLE, DESCRIBE TABLE, SHOW TABLES
+(https://docs.snowflake.com/en/sql-reference/sql/create-table, .../create-interactive-table, .../show-tables).
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from snowflake.connector import SnowflakeConnection
 
+from firn.connector.config import TableConfig, TableType
 from firn.errors import ConfigError
 from firn.snowflake import execute, query
 from firn.snowflake_faults import MissingObjectError
-from spark_jobs.sink.identifiers import Namespace
+from spark_jobs.sink.columns.load import ColumnsLoad, Load, PipeLoad, VariantLoad
+from spark_jobs.sink.columns.model import CONTENT, METADATA, Column, Columns, ColumnType, Kind, column_type
+from spark_jobs.sink.identifiers import Namespace, always_quoted, quoted, stored
 
-_CREATE = """
-CREATE TABLE IF NOT EXISTS {table} (RECORD_METADATA VARIANT, RECORD_CONTENT VARIANT)
-COMMENT = 'Made by Firn from a Kafka topic'
-"""
+COMMENT = "Made by Firn from a Kafka topic"
+VARIANT_COLUMNS: Columns = tuple(Column(name, ColumnType(Kind.VARIANT)) for name in (METADATA, CONTENT))
+TYPED_COLUMNS: Columns = VARIANT_COLUMNS[:1]
+"""Of a table with a column for each field: what it has beside them."""
+
+_CREATE = {
+    TableType.STANDARD: "CREATE TABLE",
+    TableType.TRANSIENT: "CREATE TRANSIENT TABLE",
+    TableType.INTERACTIVE: "CREATE INTERACTIVE TABLE",
+}
 _DESCRIBE = "DESCRIBE TABLE {table}"
+_SHOW = "SHOW TABLES LIKE '{pattern}' IN SCHEMA {schema}"
+# What DESCRIBE says in `default` of a column that Snowflake numbers.
+_NUMBERED = re.compile(r"\s*(IDENTITY|AUTOINCREMENT)\b", re.IGNORECASE)
 
-Columns: TypeAlias = dict[str, dict[str, Any]]
+
+@dataclass(frozen=True)
+class TableShape:
+    """A table as it is: columns in their order, whether it has ENABLE_SCHEMA_EVOLUTION, and its type."""
+
+    columns: Columns
+    evolves: bool = False
+    kind: TableType = TableType.STANDARD
 
 
-def ensure_table(connection: SnowflakeConnection, namespace: Namespace, table: str, *, create: bool) -> None:
-    """Make the table unless it is there, and check that rows can go into it.
+def describe(connection: SnowflakeConnection, namespace: Namespace, table: str) -> TableShape | None:
+    """The table; None where it is absent, or the role may do nothing with it."""
+    columns = _columns(connection, namespace, table)
+    if columns is None:
+        return None
+    schema = f"{quoted(namespace.database)}.{quoted(namespace.schema)}"
+    name = stored(table)
+    rows = query(connection, _SHOW.format(pattern=_like(name), schema=schema))
+    shown = next((row for row in rows if row["name"] == name), {})
+    return TableShape(columns, shown.get("enable_schema_evolution") == "Y", _kind(shown))
+
+
+def table_exists(connection: SnowflakeConnection, namespace: Namespace, table: str) -> bool:
+    """Whether the table is there and the role may do something with it."""
+    return _columns(connection, namespace, table) is not None
+
+
+def create_statement(namespace: Namespace, table: str, columns: Columns, tables: TableConfig, *, evolving: bool) -> str:
+    """The statement that makes a table unless it is there, with the comment that tells its origin.
+
+    evolving: whether it gets ENABLE_SCHEMA_EVOLUTION, which interactive tables do not have.
+    """
+    of_columns = ", ".join(
+        f"{always_quoted(column.name)} {column.type}{'' if column.nullable else ' NOT NULL'}" for column in columns
+    )
+    clauses = [f"{_CREATE[tables.type]} IF NOT EXISTS {namespace.qualified(table)} ({of_columns})"]
+    if tables.cluster_by:
+        clauses.append(f"CLUSTER BY ({tables.cluster_by})")
+    if evolving and tables.type is not TableType.INTERACTIVE:
+        clauses.append("ENABLE_SCHEMA_EVOLUTION = TRUE")
+    return "\n".join([*clauses, f"COMMENT = '{COMMENT}'"])
+
+
+def ensure_variant_table(
+    connection: SnowflakeConnection, namespace: Namespace, table: str, *, create: bool, tables: TableConfig
+) -> None:
+    """Make the table with RECORD_METADATA and RECORD_CONTENT unless it is there, and check that rows can go into it.
 
     It looks first: CREATE TABLE IF NOT EXISTS wants the privilege to create also where the table exists.
     Raises ConfigError when it is absent and must not be made, or when its columns do not fit.
     """
-    name = namespace.qualified(table)
-    columns = columns_of(connection, namespace, table)
-    if columns is None and create:
-        execute(connection, _CREATE.format(table=name))
-        columns = columns_of(connection, namespace, table)
+    columns = _columns(connection, namespace, table)
     if columns is None:
+        if not create:
+            raise absent_table(namespace, table, tables, VARIANT_COLUMNS)
+        execute(connection, create_statement(namespace, table, VARIANT_COLUMNS, tables, evolving=False))
+        columns = _columns(connection, namespace, table) or ()
+    check_columns(namespace.qualified(table), columns, VariantLoad())
+
+
+def absent_table(
+    namespace: Namespace, table: str, tables: TableConfig, columns: Columns = TYPED_COLUMNS
+) -> ConfigError:
+    """The error about a table that is absent and that the sink must not make; `columns` are those it cannot do without."""
+    statement = " ".join(create_statement(namespace, table, columns, tables, evolving=columns == TYPED_COLUMNS).split())
+    return ConfigError(
+        f"Table not found: {namespace.qualified(table)}.",
+        where="auto.create.tables is false",
+        next_step=f"Set it to true, or: {statement}; If it exists: GRANT SELECT, INSERT ON TABLE "
+        f"{namespace.qualified(table)} TO ROLE <role>;",
+    )
+
+
+def check_columns(table: str, columns: Columns, load: Load) -> None:
+    """Raise ConfigError, with every column at fault and what to do, unless rows of a sink can go into these columns.
+
+    table: its full name, ready for a statement. A table that is not made yet has no fault.
+    """
+    if isinstance(load, ColumnsLoad) and not load.exists:
+        return
+    faults = [*_misfits(table, columns, load), *_unfilled(table, columns, load)]
+    if faults:
         raise ConfigError(
-            f"Table not found: {name}.",
-            where="auto.create.tables is false",
-            next_step=f"Set it to true, or: {_CREATE.format(table=name).split('COMMENT')[0].strip()};",
+            "The table cannot take the records:\n" + "\n".join(f"  {fault}" for fault, _ in faults),
+            where=table,
+            next_step="All other columns must be nullable or have a default. Run: " + " ".join(s for _, s in faults),
         )
-    check_columns(name, columns)
 
 
-def columns_of(connection: SnowflakeConnection, namespace: Namespace, table: str) -> Columns | None:
-    """What DESCRIBE TABLE says, by column; None where the table is absent, or the role may do nothing with it."""
+def _misfits(table: str, columns: Columns, load: Load) -> Iterator[tuple[str, str]]:
+    """(fault, statement that helps) of each column that must be there and is not, or has another type."""
+    found = {column.name: column for column in columns}
+    if isinstance(load, PipeLoad):
+        for name in load.targets:
+            if name not in found:
+                add = f"ALTER TABLE {table} ADD COLUMN {always_quoted(name)} <type>;"
+                yield f"{name}: is missing, and the COPY of the table's pipe names it", add
+        return
+    for name in (METADATA,) if isinstance(load, ColumnsLoad) else (METADATA, CONTENT):
+        add = f"ALTER TABLE {table} ADD COLUMN {name} VARIANT;"
+        if name not in found:
+            yield f"{name}: is missing, expected VARIANT", add
+        elif found[name].type.kind is not Kind.VARIANT:
+            away = f"ALTER TABLE {table} RENAME COLUMN {name} TO {name}_OLD; "
+            yield f"{name}: has type {found[name].type}, expected VARIANT", away + add
+
+
+def _unfilled(table: str, columns: Columns, load: Load) -> Iterator[tuple[str, str]]:
+    """The same of each column that must have a value and never gets one."""
+    for column in columns:
+        if column.required and not _is_filled(column, columns, load):
+            drop = f"ALTER TABLE {table} ALTER COLUMN {always_quoted(column.name)} DROP NOT NULL;"
+            fault = f"{column.name}: has type {column.type} and is NOT NULL, and the sink has no value for it"
+            yield f"{fault}, expected nullable or a default", drop
+
+
+def _is_filled(column: Column, columns: Columns, load: Load) -> bool:
+    if isinstance(load, PipeLoad):
+        return column.name in (load.targets or [each.name for each in columns])
+    if isinstance(load, ColumnsLoad):
+        return column.type.kind is not Kind.OTHER
+    return column.name in (METADATA, CONTENT)
+
+
+def _columns(connection: SnowflakeConnection, namespace: Namespace, table: str) -> Columns | None:
+    """What DESCRIBE TABLE says; None where the table is absent, or the role may do nothing with it."""
     try:
         rows = query(connection, _DESCRIBE.format(table=namespace.qualified(table)))
     except MissingObjectError:
         return None
-    return {str(row["name"]): row for row in rows}
+    return tuple(_column(row) for row in rows)
 
 
-def check_columns(table: str, columns: Columns) -> None:
-    """Raise ConfigError, with every column at fault, unless rows of a sink can go into these columns."""
-    faults = [
-        f"  {wanted}: {'has type ' + str(columns[wanted]['type']) if wanted in columns else 'is missing'}"
-        for wanted in ("RECORD_METADATA", "RECORD_CONTENT")
-        if wanted not in columns or columns[wanted]["type"] != "VARIANT"
-    ]
-    faults += [
-        f"  {name}: is NOT NULL, and the sink has no value for it"
-        for name, column in columns.items()
-        if name not in ("RECORD_METADATA", "RECORD_CONTENT")
-        and column.get("null?") == "N"
-        and column.get("default") is None
-    ]
-    if faults:
-        raise ConfigError(
-            "The table cannot take the records:\n" + "\n".join(faults),
-            where=table,
-            next_step="RECORD_METADATA and RECORD_CONTENT must be VARIANT, all else nullable or with a default.",
-        )
+def _column(row: Mapping[str, Any]) -> Column:
+    default = row.get("default")
+    generated = bool(row.get("expression")) or bool(default and _NUMBERED.match(str(default)))
+    return Column(
+        name=str(row["name"]),
+        type=column_type(str(row["type"])),
+        nullable=row.get("null?") != "N",
+        default=None if default is None or generated else str(default),
+        generated=generated,
+    )
+
+
+def _kind(shown: Mapping[str, Any]) -> TableType:
+    if shown.get("is_interactive") == "Y":
+        return TableType.INTERACTIVE
+    return TableType.TRANSIENT if shown.get("kind") == "TRANSIENT" else TableType.STANDARD
+
+
+def _like(name: str) -> str:
+    """A pattern of LIKE that means this name alone, inside of single quotes (where a backslash is written twice)."""
+    return re.sub(r"[\\_%]", r"\\\\\g<0>", name).replace("'", "''")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from snowflake.connector import SnowflakeConnection
 
-from firn.connector.config import SinkConfig
+from firn.connector.config import SinkConfig, TableConfig
 from firn.errors import ConfigError, FirnError, PrivilegeError
 from firn.local.admin import admin_login
 from firn.local.home import Home
@@ -24,7 +24,7 @@ from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.reports import Staged
 from spark_jobs.sink.requirements import check_snowflake
 from spark_jobs.sink.stage import ParquetFile, Stage
-from spark_jobs.sink.tables import ensure_table
+from spark_jobs.sink.tables import ensure_variant_table
 from tests.support.sinks import login_of
 from tests.support.snowflake import OwnUser, admin_sql, own_user
 
@@ -83,7 +83,7 @@ class Bench:
         """One step of a sink, in a session of its own."""
         steps: dict[str, Callable[[SnowflakeConnection], object]] = {
             "claim": self.claim,
-            "make table": lambda c: ensure_table(c, self.namespace, TABLE, create=True),
+            "make table": lambda c: ensure_variant_table(c, self.namespace, TABLE, create=True, tables=TableConfig()),
             "make stage": self.stage.ensure,
             "put": self.put,
             "copy": self.copy,
@@ -161,7 +161,7 @@ def made(bench: Bench) -> Bench:
     """The same when the sink's objects are there, and belong to somebody else."""
     with connect_as_admin(bench) as admin:
         LedgerTable(bench.namespace, "any").ensure(admin)
-        ensure_table(admin, bench.namespace, TABLE, create=True)
+        ensure_variant_table(admin, bench.namespace, TABLE, create=True, tables=TableConfig())
         bench.stage.ensure(admin)
     for privilege in (*LATER, ALSO):
         bench.grant(privilege)

@@ -1,0 +1,113 @@
+"""Tables: the statements that make them, what is read of them, and what is said of columns that cannot take records."""
+
+from __future__ import annotations
+
+import pytest
+
+from firn.connector.config import TableConfig, TableType
+from firn.errors import ConfigError
+from spark_jobs.sink.columns.load import ColumnsLoad, Load, PipeLoad, VariantLoad
+from spark_jobs.sink.columns.model import Column, Columns, column_type
+from spark_jobs.sink.identifiers import Namespace
+from spark_jobs.sink.tables import VARIANT_COLUMNS, check_columns, create_statement
+
+NAMESPACE = Namespace("streaming", "public")
+TYPED: Columns = (
+    Column("RECORD_METADATA", column_type("VARIANT")),
+    Column("ORDER", column_type("NUMBER(10,2)"), nullable=False),
+    Column("mixed", column_type("VARCHAR")),
+)
+
+
+def statement(tables: TableConfig = TableConfig(), *, evolving: bool = False) -> str:
+    return create_statement(NAMESPACE, "orders", TYPED, tables, evolving=evolving)
+
+
+def test_a_plain_table_has_its_columns_under_their_exact_names_and_a_comment() -> None:
+    assert statement() == (
+        'CREATE TABLE IF NOT EXISTS STREAMING.PUBLIC.ORDERS ("RECORD_METADATA" VARIANT, "ORDER" NUMBER(10,2) NOT NULL, '
+        "\"mixed\" VARCHAR(16777216))\nCOMMENT = 'Made by Firn from a Kafka topic'"
+    )
+
+
+def test_a_transient_clustered_evolving_table() -> None:
+    tables = TableConfig(TableType.TRANSIENT, 'TO_DATE("ORDER"), "mixed"')
+    lines = statement(tables, evolving=True).splitlines()
+    assert lines[0].startswith("CREATE TRANSIENT TABLE IF NOT EXISTS STREAMING.PUBLIC.ORDERS (")
+    assert lines[1:] == [
+        'CLUSTER BY (TO_DATE("ORDER"), "mixed")',
+        "ENABLE_SCHEMA_EVOLUTION = TRUE",
+        "COMMENT = 'Made by Firn from a Kafka topic'",
+    ]
+
+
+def test_an_interactive_table_is_clustered_and_does_not_evolve() -> None:
+    lines = statement(TableConfig(TableType.INTERACTIVE, "ORDER"), evolving=True).splitlines()
+    assert lines[0].startswith("CREATE INTERACTIVE TABLE IF NOT EXISTS STREAMING.PUBLIC.ORDERS (")
+    assert lines[1:] == ["CLUSTER BY (ORDER)", "COMMENT = 'Made by Firn from a Kafka topic'"]
+
+
+def column(text: str, *, default: str | None = None, generated: bool = False) -> Column:
+    """`NAME TYPE [NOT NULL]`."""
+    name, kind, *more = text.split(" ", 2)
+    return Column(name, column_type(kind), nullable=not more, default=default, generated=generated)
+
+
+def columns_load(columns: Columns) -> ColumnsLoad:
+    return ColumnsLoad(columns, exists=True, grow=False)
+
+
+EXTRA = (
+    column("NOTE VARCHAR"),
+    column("LOADED_AT TIMESTAMP_LTZ NOT NULL", default="CURRENT_TIMESTAMP()"),
+    column("ID NUMBER NOT NULL", generated=True),
+)
+
+
+@pytest.mark.parametrize(
+    "load", [VariantLoad(), columns_load(()), PipeLoad(fields=False, targets=("NOTE",), select="")]
+)
+def test_more_columns_are_welcome_that_need_no_value(load: Load) -> None:
+    check_columns("T", (*VARIANT_COLUMNS, *EXTRA), load)
+
+
+def refusal(columns: Columns, load: Load) -> ConfigError:
+    with pytest.raises(ConfigError) as raised:
+        check_columns("DB.S.T", columns, load)
+    return raised.value
+
+
+def test_every_column_at_fault_is_named_with_its_type_and_the_statement_that_helps() -> None:
+    columns = (column("RECORD_METADATA VARCHAR(100)"), column("a_NOTE VARCHAR NOT NULL"))
+    error = refusal(columns, VariantLoad())
+    assert error.where == "DB.S.T"
+    assert error.what.splitlines()[1:] == [
+        "  RECORD_METADATA: has type VARCHAR(100), expected VARIANT",
+        "  RECORD_CONTENT: is missing, expected VARIANT",
+        "  a_NOTE: has type VARCHAR(16777216) and is NOT NULL, and the sink has no value for it, expected nullable or a "
+        "default",
+    ]
+    assert error.next_step.endswith(
+        "Run: ALTER TABLE DB.S.T RENAME COLUMN RECORD_METADATA TO RECORD_METADATA_OLD; "
+        "ALTER TABLE DB.S.T ADD COLUMN RECORD_METADATA VARIANT; "
+        "ALTER TABLE DB.S.T ADD COLUMN RECORD_CONTENT VARIANT; "
+        'ALTER TABLE DB.S.T ALTER COLUMN "a_NOTE" DROP NOT NULL;'
+    )
+
+
+def test_typed_columns_need_metadata_and_no_required_column_of_a_type_that_nothing_fits() -> None:
+    columns = (column("CITY VARCHAR NOT NULL"), column("PLACE GEOGRAPHY NOT NULL"), column("AREA GEOGRAPHY"))
+    error = refusal(columns, columns_load(columns))
+    assert [line.split(":")[0].strip() for line in error.what.splitlines()[1:]] == ["RECORD_METADATA", "PLACE"]
+    assert "ADD COLUMN RECORD_METADATA VARIANT;" in error.next_step
+
+
+def test_a_table_that_is_not_made_yet_has_no_fault() -> None:
+    check_columns("T", (), ColumnsLoad((), exists=False, grow=True))
+
+
+def test_a_pipe_may_name_only_columns_there_are_and_must_name_the_required_ones() -> None:
+    columns = (column("A NUMBER NOT NULL"), column("B NUMBER NOT NULL"))
+    check_columns("T", columns, PipeLoad(fields=True, targets=(), select=""))
+    error = refusal(columns, PipeLoad(fields=True, targets=("A", "C"), select=""))
+    assert [line.split(":")[0].strip() for line in error.what.splitlines()[1:]] == ["C", "B"]
