@@ -1,0 +1,121 @@
+"""A user's own pipe of a table: found by its name, read for its SELECT, and looked at before the first record.
+
+As the official connector 4 does it ("user-defined pipe mode"), a pipe with the table's own name replaces the default
+mapping. Statement: SHOW PIPES (https://docs.snowflake.com/en/sql-reference/sql/show-pipes), which lists the pipes that
+the role may do something with. Not for reading its text (`pipe_definition`) or for loading (`landing`).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from snowflake.connector import SnowflakeConnection
+
+from firn.errors import ConfigError
+from firn.plural import counted
+from firn.snowflake import execute, query
+from firn.snowflake_faults import translated
+from spark_jobs.sink.columns.load import PipeLoad
+from spark_jobs.sink.columns.model import Columns
+from spark_jobs.sink.identifiers import Namespace, quoted, stored
+from spark_jobs.sink.landing import LandingTable, blaming_the_pipe
+from spark_jobs.sink.pipe_definition import Definition, UnreadableError, read_definition
+from spark_jobs.sink.tables import check_columns, describe, like
+
+_SHOW = "SHOW PIPES LIKE '{pattern}' IN SCHEMA {schema}"
+_EXAMPLE = "COPY INTO {table} FROM (SELECT ... FROM TABLE(DATA_SOURCE(TYPE => 'STREAMING')))"
+log = logging.getLogger(__name__)
+
+
+def user_pipe(connection: SnowflakeConnection, namespace: Namespace, table: str, *, fields: bool) -> PipeLoad | None:
+    """The load of the pipe that has the table's own name; None where the default mapping counts.
+
+    That is: where the role sees no such pipe, where it does not read streamed rows, and where it matches columns by
+    name as the default mapping does. fields: see `PipeLoad`. Raises ConfigError for a pipe that cannot be run.
+    """
+    text = _definition(connection, namespace, table)
+    if text is None:
+        return None
+    pipe = namespace.qualified(table)
+    try:
+        definition = read_definition(text)
+        if definition is not None:
+            _check_target(definition, namespace, table)
+    except UnreadableError as error:
+        raise ConfigError(
+            f"The table's pipe cannot be used: {error}.",
+            where=f"pipe {pipe}",
+            next_step=f"Make it anew as CREATE OR REPLACE PIPE {pipe} AS {_EXAMPLE.format(table=pipe)}, or rename it: "
+            "a pipe with a table's own name replaces the default mapping.",
+        ) from error
+    if definition is None:
+        log.info("pipe %s does not read DATA_SOURCE(TYPE => 'STREAMING'): it is left alone", pipe)
+        return None
+    if definition.select is None:
+        log.info("pipe %s has no SELECT: columns are found as without it", pipe)
+        return None
+    return PipeLoad(fields, definition.targets, definition.select)
+
+
+def _definition(connection: SnowflakeConnection, namespace: Namespace, table: str) -> str | None:
+    name, schema = stored(table), f"{quoted(namespace.database)}.{quoted(namespace.schema)}"
+    rows = query(connection, _SHOW.format(pattern=like(name), schema=schema))
+    return next((str(row["definition"]) for row in rows if row["name"] == name), None)
+
+
+def _check_target(definition: Definition, namespace: Namespace, table: str) -> None:
+    """Raise UnreadableError where the COPY goes elsewhere: the sink checks, counts and locks its own table."""
+    own = (stored(namespace.database), stored(namespace.schema), stored(table))
+    if definition.table != own[-len(definition.table) :]:
+        raise UnreadableError(
+            f"its COPY goes into {'.'.join(definition.table)}, and the sink's table is {'.'.join(own)}"
+        )
+
+
+def check_pipe(connection: SnowflakeConnection, namespace: Namespace, table: str, load: PipeLoad) -> None:
+    """Raise ConfigError, with what to do, unless the SELECT of the pipe works and its columns fit the table's.
+
+    The batch's own statements are tried on no record at all; nothing is made but a table of the session.
+    """
+    name, shape = namespace.qualified(table), describe(connection, namespace, table)
+    if shape is None:
+        raise ConfigError(
+            f"Table not found: {name}.",
+            where=f"pipe {name}",
+            next_step="Make the table that the pipe fills: the sink makes none for a pipe. If it exists: "
+            f"GRANT SELECT, INSERT ON TABLE {name} TO ROLE {connection.role or '<role>'};",
+        )
+    check_columns(name, shape.columns, load)
+    landing = LandingTable(namespace, "", table)
+    landing.prepare(connection)
+    with blaming_the_pipe(name):
+        _check_count(name, shape.columns, load, _selected(connection, landing.select(load)))
+        _try(connection, landing.insert(load, table))
+
+
+def _try(connection: SnowflakeConnection, insert: str) -> None:
+    """Run it and take it back: a SELECT may make a row out of none."""
+    execute(connection, "BEGIN TRANSACTION")
+    try:
+        execute(connection, insert)
+    finally:
+        execute(connection, "ROLLBACK")
+
+
+def _selected(connection: SnowflakeConnection, select: str) -> list[str]:
+    """The names of a SELECT's columns."""
+    with translated(sql=select, role=connection.role or ""), connection.cursor() as cursor:
+        cursor.execute(select)
+        return [column.name for column in cursor.description]
+
+
+def _check_count(table: str, columns: Columns, load: PipeLoad, selected: list[str]) -> None:
+    targets = load.targets or tuple(column.name for column in columns)
+    if len(selected) != len(targets):
+        raise ConfigError(
+            f"The SELECT of the pipe gives {counted(len(selected), 'column')} ({', '.join(selected)}), and they go "
+            f"into {len(targets)} ({', '.join(targets)}).",
+            where=f"pipe {table}",
+            next_step="Correct the pipe's SELECT, or name its columns: "
+            f"COPY INTO {table} (<column>, ...) FROM (SELECT ...).",
+        )
