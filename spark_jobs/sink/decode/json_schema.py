@@ -44,7 +44,7 @@ def json_schema_bodies(schema: RegisteredSchema, time_zone: str, null_defaults: 
     null_defaults: whether a null where null is allowed is the schema's default; elsewhere it always is.
     """
     budget = Budget()
-    slot = _compiled(schema, _Compiler(budget, time_zone, null_defaults))
+    slot = compiled(schema, time_zone, null_defaults, budget)
 
     def convert(value: bytes) -> str | None:
         budget.reset()
@@ -56,7 +56,9 @@ def json_schema_bodies(schema: RegisteredSchema, time_zone: str, null_defaults: 
     return RowDecoder(convert, SCHEMA_MISMATCH)
 
 
-def _compiled(schema: RegisteredSchema, compiler: _Compiler) -> Slot:
+def compiled(schema: RegisteredSchema, time_zone: str, null_defaults: bool, budget: Budget) -> Slot:
+    """What the schema says of whole values, whose texts `budget` pays for. Raises InvalidSchemaError."""
+    compiler = _Compiler(budget, time_zone, null_defaults)
     try:
         root = _resource(schema.text)
         registry: Registry[Any] = Registry(retrieve=_Referred(schema).retrieve)  # type: ignore[call-arg]

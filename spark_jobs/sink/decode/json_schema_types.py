@@ -66,6 +66,7 @@ class Leaf:
 
     def __init__(self, schema: connect.Schema, path: str, time_zone: str) -> None:
         self._read, self._write = reader(schema, path), connect.writer(schema, time_zone, path)
+        self.schema = schema
         self._kind, self._is_decimal = schema.type, schema.name == connect.DECIMAL
         self.is_string = schema.type is connect.Type.STRING
 
@@ -179,6 +180,11 @@ class Struct:
         self._fields.append((quoted(name) + ":", name, slot))
         self._width += len(self._fields[-1][0]) + 1
 
+    @property
+    def slots(self) -> dict[str, Slot]:
+        """What stands in the declared properties, in their order."""
+        return {name: slot for _, name, slot in self._fields}
+
     def text(self, value: Any) -> str:
         """An object with every declared property, in their order, and behind them the others."""
         found = _of(dict, "object", value, self._path)
@@ -201,7 +207,8 @@ class OneOf:
 
     def __init__(self, branches: list[Type], path: str, budget: Budget) -> None:
         self._branches, self._path, self._budget = branches, path, budget
-        self._names = [f'"{ONE_OF_FIELD}{at}":' for at in range(len(branches))]
+        self.branches = {f"{ONE_OF_FIELD}{at}": branch for at, branch in enumerate(branches)}
+        self._names = [quoted(name) + ":" for name in self.branches]
         self._width = 2 + sum(len(name) + len("null,") for name in self._names)
 
     def text(self, value: Any) -> str:

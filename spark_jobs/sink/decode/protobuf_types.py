@@ -8,7 +8,7 @@ times outside their range are printed where they can be. Not for: bytes and sche
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, OneofDescriptor
@@ -23,12 +23,34 @@ from spark_jobs.sink.decode.scalars import quoted
 
 Text: TypeAlias = Callable[[Any], str]
 
+DECIMAL, DATE, TIME_OF_DAY = "confluent.type.Decimal", "google.type.Date", "google.type.TimeOfDay"
+TIMESTAMP = "google.protobuf.Timestamp"
+"""Messages that are values of Connect's logical types."""
+
 _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 _NANOS_PER_MILLI = 1_000_000
-_WRAPPERS = {
+WRAPPERS = {
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 }
+
+
+def struct_fields(
+    message: Descriptor, options: ProtobufOptions
+) -> list[tuple[str, FieldDescriptor | OneofDescriptor]]:
+    """Names and content of a struct's fields: those of unions before the others, as officially."""
+    proto = DescriptorProto()
+    message.CopyToProto(proto)
+    optional = {each.name for each in proto.field if each.proto3_optional}
+    unions = [each for each in message.oneofs if not any(field.name in optional for field in each.fields)]
+    in_unions = {field.name for union in unions for field in union.fields}
+    others: list[tuple[str, FieldDescriptor | OneofDescriptor]] = [
+        (each.name, each) for each in message.fields if each.name not in in_unions
+    ]
+    if options.flatten_unions:
+        return [(field.name, field) for union in unions for field in union.fields] + others
+    indexed = options.index_in_union_names
+    return [(f"{each.name}_{each.index}" if indexed else each.name, each) for each in unions] + others
 
 
 class MessageTexts:
@@ -38,15 +60,15 @@ class MessageTexts:
         self._options, self._budget = options, budget
         self._structs: dict[str, _Struct] = {}
         self._logical: dict[str, Text] = {
-            "confluent.type.Decimal": _decimal,
-            "google.type.Date": _date,
-            "google.type.TimeOfDay": lambda message: _time_of_day(message, time_zone),
-            "google.protobuf.Timestamp": _timestamp,
+            DECIMAL: _decimal,
+            DATE: _date,
+            TIME_OF_DAY: lambda message: _time_of_day(message, time_zone),
+            TIMESTAMP: _timestamp,
         }
 
     def text_of(self, message: Descriptor) -> Text:
         """The JSON text of a message as a record's value; MalformedError where it is not what its type promises."""
-        if self._options.raw_wrappers and message.full_name in _WRAPPERS:
+        if self._options.raw_wrappers and message.full_name in WRAPPERS:
             text = self._value(message.fields_by_name["value"])
             return lambda wrapper: text(wrapper.value)
         if message.full_name not in self._structs:
@@ -56,24 +78,15 @@ class MessageTexts:
         return self._structs[message.full_name].text
 
     def _fields(self, message: Descriptor) -> list[tuple[str, Text]]:
-        """Names and texts of a struct's fields: those of unions before the others, as officially."""
-        proto = DescriptorProto()
-        message.CopyToProto(proto)
-        optional = {each.name for each in proto.field if each.proto3_optional}
-        unions = [each for each in message.oneofs if not any(field.name in optional for field in each.fields)]
-        found = [field for union in unions for field in self._union(union)]
-        in_unions = {field.name for union in unions for field in union.fields}
-        return found + [(each.name, self._field(each)) for each in message.fields if each.name not in in_unions]
+        return [
+            (name, self._field(each) if isinstance(each, FieldDescriptor) else self._union(each))
+            for name, each in struct_fields(message, self._options)
+        ]
 
-    def _union(self, union: OneofDescriptor) -> Iterable[tuple[str, Text]]:
-        fields = [(field.name, self._field(field)) for field in union.fields]
-        if self._options.flatten_unions:
-            return fields
-        struct = _Struct(self._budget)
-        struct.fields = fields
-        name = union.name
-        field_name = f"{name}_{union.index}" if self._options.index_in_union_names else name
-        return [(field_name, lambda message: struct.text(message) if message.WhichOneof(name) else "null")]
+    def _union(self, union: OneofDescriptor) -> Text:
+        struct, name = _Struct(self._budget), union.name
+        struct.fields = [(field.name, self._field(field)) for field in union.fields]
+        return lambda message: struct.text(message) if message.WhichOneof(name) else "null"
 
     def _field(self, field: FieldDescriptor) -> Text:
         """The text of one field of a message; null where it has presence and is absent."""

@@ -29,6 +29,9 @@ _LOGICAL = {
 }
 
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_TIMESTAMP = "org.apache.kafka.connect.data.Timestamp"
+DECIMAL_PRECISION = "connect.decimal.precision"
+"""The parameter of Connect's Decimal that tells how many digits it has; Connect itself does not look at it."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,6}", re.ASCII)
 _MAP_ENTRY = "io.confluent.connect.avro.MapEntry"
 
@@ -42,21 +45,28 @@ class _Type:
 
 @dataclass(eq=False)
 class Scalar(_Type):
-    """A primitive type, or bytes with a decimal in it; `logical` is empty where it does not change the JSON."""
+    """A primitive type, or bytes with a decimal in it; `logical` is empty where it does not change the JSON.
+
+    precision: digits of a decimal; 0 where the schema does not tell. is_timestamp: a long that counts milliseconds
+    since 1970.
+    """
 
     kind: str
     logical: str = ""
     scale: int = 0
+    precision: int = 0
+    is_timestamp: bool = False
 
 
 @dataclass(eq=False)
 class Fixed(_Type):
-    """`size` bytes; a decimal where `logical` says so."""
+    """`size` bytes; a decimal where `logical` says so, of `precision` digits (0 where the schema does not tell)."""
 
     fullname: str
     size: int
     logical: str = ""
     scale: int = 0
+    precision: int = 0
 
 
 @dataclass(eq=False)
@@ -143,7 +153,7 @@ class _Parser:
         if not isinstance(kind, str):
             return self.node(kind, namespace)
         if kind in PRIMITIVES:
-            return Scalar(kind, *_logical_of(kind, raw), default=default)
+            return Scalar(kind, *_logical_of(kind, raw), is_timestamp=_is_timestamp(kind, raw), default=default)
         if kind in ("record", "error", "enum", "fixed"):
             return self._define(kind, raw, namespace)
         if kind == "array":
@@ -216,20 +226,34 @@ def _size(raw: dict[str, Any]) -> int:
     return size
 
 
-def _logical_of(kind: str, raw: dict[str, Any]) -> tuple[str, int]:
-    """The logical type and scale that matter for the JSON; one that is not valid is ignored, as Avro demands."""
+def _logical_of(kind: str, raw: dict[str, Any]) -> tuple[str, int, int]:
+    """The logical type that matters for the JSON, scale and precision; one that is not valid is ignored, as Avro
+    demands.
+    """
     logical = _LOGICAL.get((kind, str(raw.get("logicalType", "")).lower()))
+    parameters = raw.get("connect.parameters")
+    parameters = parameters if isinstance(parameters, dict) else {}
     if logical is None and kind in ("bytes", "fixed") and raw.get("connect.name") == _DECIMAL:
-        parameters = raw.get("connect.parameters")
-        return _decimal(parameters.get("scale") if isinstance(parameters, dict) else None)
+        return _decimal(parameters.get("scale"), parameters.get(DECIMAL_PRECISION))
     logical = logical or _LOGICAL.get((kind, str(raw.get("connect.name", ""))), "")
-    return _decimal(raw.get("scale", 0)) if logical == "decimal" else (logical, 0)
+    return _decimal(raw.get("scale", 0), raw.get("precision")) if logical == "decimal" else (logical, 0, 0)
 
 
-def _decimal(scale: Any) -> tuple[str, int]:
+def _is_timestamp(kind: str, raw: dict[str, Any]) -> bool:
+    """Whether it is Connect's Timestamp; those of Avro's other units are plain longs to AvroData."""
+    logical = str(raw.get("logicalType", "")).lower()
+    return kind == "long" and (logical == "timestamp-millis" or raw.get("connect.name") == _TIMESTAMP)
+
+
+def _decimal(scale: Any, precision: Any) -> tuple[str, int, int]:
     """A decimal of a scale as AvroData takes it: a number cut to an int, or the text of one in Connect's parameters."""
-    if isinstance(scale, str) and _INTEGER.fullmatch(scale):
-        scale = int(scale)
-    if isinstance(scale, bool) or not isinstance(scale, int | float) or not abs(scale) <= MAX_SCALE:
-        return "", 0
-    return "decimal", int(scale)
+    scale, precision = _number(scale), _number(precision)
+    if scale is None or not abs(scale) <= MAX_SCALE:
+        return "", 0, 0
+    return "decimal", int(scale), int(precision) if precision and 0 < precision <= MAX_SCALE else 0
+
+
+def _number(raw: Any) -> int | float | None:
+    if isinstance(raw, str) and _INTEGER.fullmatch(raw):
+        return int(raw)
+    return None if isinstance(raw, bool) or not isinstance(raw, int | float) else raw

@@ -1,0 +1,57 @@
+"""Types of columns that no schema tells: from JSON texts by their first character, as the official connector infers.
+
+Not for what a schema says (`schema_types`), nor for whether a value fits a column that is there (`cells`).
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.sink.columns.model import DEFAULT_TEXT_LENGTH, MAX_PRECISION, ColumnType, Kind
+
+INTEGER = ColumnType(Kind.NUMBER, MAX_PRECISION)
+FLOAT = ColumnType(Kind.FLOAT)
+TEXT = ColumnType(Kind.VARCHAR, DEFAULT_TEXT_LENGTH)
+BOOLEAN = ColumnType(Kind.BOOLEAN)
+ARRAY = ColumnType(Kind.ARRAY)
+VARIANT = ColumnType(Kind.VARIANT)
+
+_BY_FIRST = {'"': TEXT, "t": BOOLEAN, "f": BOOLEAN, "[": ARRAY, "{": VARIANT}
+_INTEGER = rf"^-?[0-9]{{1,{MAX_PRECISION}}}$"
+
+
+def type_of_values(raw: pa.StringArray) -> ColumnType | None:
+    """The type that takes the values of n JSON texts; absent ones and `null` do not count, None where no other is.
+
+    An integer of more digits than a NUMBER has is a FLOAT, as every number with a point or an exponent.
+    """
+    found: dict[ColumnType, None] = {}
+    for first in pc.drop_null(pc.utf8_slice_codeunits(raw, 0, 1).unique()).to_pylist():
+        if first in _BY_FIRST:
+            found[_BY_FIRST[first]] = None
+        elif first != "n":
+            found |= dict.fromkeys(_numbers(raw))
+    return reduce(merge_types, found) if found else None
+
+
+def _numbers(raw: pa.StringArray) -> list[ColumnType]:
+    numbers = raw.filter(pc.match_substring_regex(raw, "^[-0-9]"))
+    whole = pc.match_substring_regex(numbers, _INTEGER)
+    return ([INTEGER] if pc.any(whole).as_py() else []) + ([] if pc.all(whole).as_py() else [FLOAT])
+
+
+def merge_types(a: ColumnType, b: ColumnType) -> ColumnType:
+    """A type that takes the values of both: in the end VARIANT, which takes every value."""
+    if a == b:
+        return a
+    if {a.kind, b.kind} == {Kind.NUMBER, Kind.FLOAT}:
+        return FLOAT
+    if a.kind is not b.kind or a.kind is Kind.OTHER:
+        return VARIANT
+    if a.kind is Kind.NUMBER:
+        scale = max(a.scale, b.scale)
+        return ColumnType(a.kind, min(MAX_PRECISION, max(a.size - a.scale, b.size - b.scale) + scale), scale)
+    return ColumnType(a.kind, max(a.size, b.size))
