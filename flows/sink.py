@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 from firn.child import run_child
 from firn.errors import BadRecordError, FencedError, FirnError, TerminalError, TransientError
 from firn.settings import load_settings
+from flows.events import emit_sink_event
 from spark_jobs.sink.progress import RunReport
 
 DEFAULT_CONFIG = Path("connectors/order-events.json")
@@ -30,7 +31,7 @@ def sink(config: Path = DEFAULT_CONFIG, once: bool = True) -> RunReport:
     logger = get_run_logger()
     command = [sys.executable, "-m", "spark_jobs.sink.job", str(config), "--supervised", *(["--once"] if once else [])]
     finish = not once and not _deployed()
-    code, lines = run_child(command, os.environ, lambda line: _log(logger, line), finish=finish)
+    code, lines = run_child(command, os.environ, lambda line: _pass_on(logger, line), finish=finish)
     answer = _answer(lines)
     if code == 0 and "report" in answer:
         return TypeAdapter(RunReport).validate_python(answer["report"])
@@ -43,13 +44,16 @@ def _deployed() -> bool:
     return bool(context and context.flow_run and context.flow_run.deployment_id)
 
 
-def _log(logger: Any, line: str) -> None:
-    """Pass a line of the job's log on; its own JSON carries level and event."""
+def _pass_on(logger: Any, line: str) -> None:
+    """Pass a line of the job's log on; its own JSON carries level and event, and what the UI is to be told."""
     try:
         entry = orjson.loads(line)
         logger.log({"warning": 30, "error": 40}.get(entry.get("level"), 20), entry["event"])
     except (ValueError, KeyError, AttributeError):
         logger.debug(line)
+        return
+    if "firn_event" in entry:
+        emit_sink_event(entry["firn_event"], entry["firn_data"])
 
 
 def _answer(lines: list[str]) -> dict[str, Any]:

@@ -18,20 +18,22 @@ from pyspark.sql import DataFrame
 from snowflake.connector import SnowflakeConnection
 
 from firn.errors import FirnError, TransientError, unexpected
+from firn.plural import counted
 from firn.retry import Deadline
 from firn.snowflake_faults import MissingObjectError
 from spark_jobs.sink.bad_records import log_stopped, log_tolerated, stopped_error
+from spark_jobs.sink.columns.wanted import Wanted
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.copy_into import RefusedError, copy_files
-from spark_jobs.sink.dead_letters import Letters
-from spark_jobs.sink.identifiers import table_for
+from spark_jobs.sink.dead_letters import Letters, published_letters
+from spark_jobs.sink.evolution import SchemaChange
 from spark_jobs.sink.ledger import ClaimAgainError, Ledger, Move, TopicPartition
 from spark_jobs.sink.ledger_table import LedgerTable
+from spark_jobs.sink.loads import Loads
 from spark_jobs.sink.reports import Cut, Failed, Report, Staged, Stopped, Tolerated, load
 from spark_jobs.sink.ship import ShipPlan, ship
 from spark_jobs.sink.spark_faults import translated
 from spark_jobs.sink.stage import Stage
-from spark_jobs.sink.tables import ensure_table
 from spark_jobs.sink.transaction import transaction
 
 log = logging.getLogger(__name__)
@@ -99,12 +101,14 @@ class BatchRunner:
         planned_ends: PlannedEnds,
         confirm: Callable[[Iterable[str]], None],
         on_commit: Callable[[Committed], None],
+        on_change: Callable[[Sequence[SchemaChange]], None],
     ) -> None:
         self._context, self._connection, self._table, self._deadline = context, connection, table, deadline
         self._ledger, self._topic_ids, self._letters = claimed.ledger, claimed.topic_ids, dict(claimed.letters)
-        self._planned_ends, self._confirm, self._on_commit = planned_ends, confirm, on_commit
+        self._planned_ends, self._confirm = planned_ends, confirm
+        self._on_commit, self._on_change = on_commit, on_change
         self._stage = Stage(context.namespace, context.config.name, claimed.ledger.epoch)
-        self._ready: set[str] = set()
+        self._loads = Loads(context, connection)
         self.failure: FirnError | None = None
         self.stopping = threading.Event()
         self.idle = threading.Lock()
@@ -127,7 +131,9 @@ class BatchRunner:
             raise StopRequestedError("The sink was asked to stop.")
         begun = time.monotonic()
         ends = self._planned_ends(batch_id)
-        shipped = self._ship(frame)
+        shipped = self._ship_and_evolve(
+            frame, {w.topic for w, end in ends.items() if end > self._ledger.committed.get(w, 0)}
+        )
         between = time.monotonic()
         staged, stops, cuts = shipped.of(Staged), shipped.of(Stopped), shipped.of(Cut)
         ended: list[Stopped | Cut] = [*stops, *cuts]
@@ -159,10 +165,23 @@ class BatchRunner:
             # Without a step forward it would be planned the same way for ever: that is a fault, with a deadline.
             raise PlanAgainError(why) if moves else ClaimAgainError(why)
 
-    def _ship(self, frame: DataFrame) -> Reports:
+    def _ship_and_evolve(self, frame: DataFrame, topics: Iterable[str]) -> Reports:
+        """Ship; where records want their tables changed, do that, and ship again as if nothing had been shipped."""
+        shipped = self._ship(frame, topics)
+        while wanted := shipped.of(Wanted):
+            changes = self._loads.evolve(wanted)
+            log.info("%s; the batch is shipped again", counted(len(changes), "schema change"))
+            self._on_change(changes)
+            if any(each.group_offset >= 0 for each in shipped.of(Tolerated)):
+                self._letters = letters_out(self._context, self._topic_ids, self._ledger.committed)
+            shipped = self._ship(frame, topics)
+        return shipped
+
+    def _ship(self, frame: DataFrame, topics: Iterable[str]) -> Reports:
         """The one action of a batch: a task per partition, or `tasks.max` of them; only reports come back."""
         committed, patience = dict(self._ledger.committed), max(1.0, self._deadline.left())
-        plan = ShipPlan(self._context, self._stage, committed, self._letters, self._topic_ids, patience)
+        loads = self._loads.of_topics(topics)
+        plan = ShipPlan(self._context, self._stage, committed, loads, self._letters, self._topic_ids, patience)
         if self._context.config.tasks_max:
             frame = frame.coalesce(self._context.config.tasks_max)
         rows = frame.mapInArrow(partial(ship, plan), "report string").collect()
@@ -175,11 +194,9 @@ class BatchRunner:
     def _commit(self, name: str, moves: tuple[Move, ...], staged: Sequence[Staged]) -> None:
         """Rows and ledger in one transaction; the ledger last, so that its lock is held for a moment only."""
         self._confirm(sorted({move.where.topic for move in moves}))
-        # Outside the transaction: DDL would commit it.
-        self._ensure_tables(table_for(move.where.topic, self._context.config.table_map) for move in moves)
         try:
             with transaction(self._connection):
-                copy_files(self._connection, self._context.namespace, self._stage, staged)
+                copy_files(self._connection, self._context.namespace, self._stage, staged, self._loads)
                 self._table.move(self._connection, self._ledger.epoch, name, moves)
         except RefusedError as error:
             self._table.keep(self._connection, self._ledger.epoch, error.files)
@@ -199,11 +216,13 @@ class BatchRunner:
             left = frozenset(offset for offset in seen.published if offset >= self._ledger.committed[where])
             self._letters[where] = Letters(published.get(where, seen.group_offset), left)
 
-    def _ensure_tables(self, tables: Iterable[str]) -> None:
-        create = self._context.config.auto_create_tables
-        for table in sorted(set(tables) - self._ready):
-            ensure_table(self._connection, self._context.namespace, table, create=create)
-            self._ready.add(table)
+
+def letters_out(
+    context: SinkContext, topic_ids: Mapping[str, str], committed: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, Letters]:
+    """The dead letters of each partition that are out without being committed. Raises as `published_letters` does."""
+    positions = {where: (topic_ids[where.topic], at) for where, at in committed.items()}
+    return published_letters(context.kafka, context.config.name, positions)
 
 
 def _check_inside(staged: Sequence[Staged], moves: Sequence[Move]) -> None:

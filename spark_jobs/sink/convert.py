@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.connector.config import SinkConfig
+from spark_jobs.sink.columns.shape import Shaper
 from spark_jobs.sink.decode.records import MAX_TEXT, TOO_LARGE, BadRecord, Decoded, Decoder
 from spark_jobs.sink.ledger import TopicPartition
 from spark_jobs.sink.metadata import record_metadata
@@ -25,12 +26,12 @@ TOMBSTONE, TOMBSTONE_SCHEMA_ID = "{}", 0
 class Converted:
     """Rows in order of their offsets, without the bad records, which `bad` names in order of their row in the batch.
 
-    With errors.tolerance=none there are no rows behind the first bad record, and `bad` has that one only.
+    columns: those of the staged file (`shape.file_columns`). With errors.tolerance=none there are no rows behind the
+    first bad record, and `bad` has that one only.
     """
 
     offsets: npt.NDArray[np.int64]
-    metadata: pa.StringArray
-    content: pa.StringArray
+    columns: tuple[pa.StringArray, ...]
     bad: tuple[BadRecord, ...]
 
 
@@ -49,12 +50,17 @@ class _Rows:
 
 
 def convert(
-    config: SinkConfig, where: TopicPartition, batch: pa.RecordBatch, value: Decoder, key: Decoder
+    config: SinkConfig, where: TopicPartition, batch: pa.RecordBatch, decoders: tuple[Decoder, Decoder], shaper: Shaper
 ) -> Converted:
-    """The rows of `batch` (the columns of `source.COLUMNS`, one partition, offsets rising)."""
+    """The rows of `batch` (the columns of `source.COLUMNS`, one partition, offsets rising).
+
+    decoders: of value and key. shaper: of the table that the topic goes to.
+    """
+    value, key = decoders
     values, keys = value.decode(batch.column("value")), key.decode(batch.column("key"))
     bad = _bad_rows(values, keys, _oversized(values))
-    if bad and config.errors.tolerance == "none":
+    strict = config.errors.tolerance == "none"
+    if bad and strict:
         bad = bad[:1]
         rows = _before(values, bad[0].row)
     else:
@@ -76,7 +82,24 @@ def convert(
         push_time=now_ms(),
         fields=config.metadata,
     )
-    return Converted(offsets.to_numpy(), metadata, rows.content, bad)
+    shaped = shaper.shape(rows.content, metadata, rows.schema_ids)
+    converted = Converted(offsets.to_numpy(), shaped.columns, bad)
+    return _without_unshaped(converted, rows, shaped.bad, strict=strict) if shaped.bad else converted
+
+
+def _without_unshaped(converted: Converted, rows: _Rows, unshaped: tuple[BadRecord, ...], *, strict: bool) -> Converted:
+    """Take out the rows that have no place in the table; `unshaped` names them by their place among the rows."""
+    of = np.arange(len(converted.offsets)) if rows.of is None else rows.of
+    faults = {int(of[each.row]): replace(each, row=int(of[each.row])) for each in reversed(unshaped)}
+    if strict:  # all rows stand in front of what else is bad
+        first = min(faults)
+        count = int(np.searchsorted(of, first))
+        columns = tuple(column.slice(0, count) for column in converted.columns)
+        return Converted(converted.offsets[:count], columns, (faults[first],))
+    faults |= {each.row: each for each in converted.bad}
+    left = np.flatnonzero(~np.isin(of, list(faults)))
+    columns = tuple(column.take(pa.array(left)) for column in converted.columns)
+    return Converted(converted.offsets[left], columns, tuple(faults[row] for row in sorted(faults)))
 
 
 def _oversized(values: Decoded) -> list[BadRecord]:

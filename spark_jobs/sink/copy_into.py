@@ -8,24 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import Protocol
 
 from snowflake.connector import SnowflakeConnection
 
 from firn.errors import TerminalError
 from firn.snowflake import query
-from spark_jobs.sink.identifiers import Namespace
+from spark_jobs.sink.columns.load import ColumnsLoad, Load, PipeLoad, VariantLoad
+from spark_jobs.sink.columns.model import CONTENT, METADATA, Column, Kind
+from spark_jobs.sink.columns.shape import RECORD, file_columns
+from spark_jobs.sink.identifiers import Namespace, always_quoted
+from spark_jobs.sink.landing import LandingTable
 from spark_jobs.sink.reports import Staged
 from spark_jobs.sink.stage import Stage
 
 FILES_PER_COPY = 1_000
 
 _COPY = """
-COPY INTO {table} (RECORD_METADATA, RECORD_CONTENT)
-FROM (SELECT PARSE_JSON($1:RECORD_METADATA), PARSE_JSON($1:RECORD_CONTENT) FROM '@{stage}/{folder}')
+COPY INTO {table} ({columns})
+FROM (SELECT {values} FROM '@{stage}/{folder}')
 FILES = ({files})
 FILE_FORMAT = (TYPE = PARQUET)
 ON_ERROR = ABORT_STATEMENT
 """
+
+
+class TableLoads(Protocol):
+    """How each table is loaded in this session."""
+
+    def of_table(self, table: str) -> Load:
+        """The load of a table that tasks were told of."""
+        ...
+
+    def landing_of(self, table: str) -> LandingTable:
+        """Where records wait for the user's SELECT, for a PipeLoad."""
+        ...
 
 
 class RefusedError(TerminalError):
@@ -34,18 +51,61 @@ class RefusedError(TerminalError):
     files: tuple[str, ...] = ()
 
 
-def copy_files(connection: SnowflakeConnection, namespace: Namespace, stage: Stage, files: Sequence[Staged]) -> None:
+def copy_files(
+    connection: SnowflakeConnection, namespace: Namespace, stage: Stage, files: Sequence[Staged], loads: TableLoads
+) -> None:
     """Load every file, table by table. Raises RefusedError unless each row that was staged was loaded."""
-    for table, chunk in _chunks(files):
-        folder = f"{stage.sink}/{table}/"
-        names = {file.path.removeprefix(folder): file.rows for file in chunk}
-        statement = _COPY.format(
-            table=namespace.qualified(table),
-            stage=stage.name,
-            folder=folder,
-            files=", ".join(f"'{name}'" for name in names),
-        )
-        _load(connection, statement, names, table, folder)
+    for table, of_table in groupby(sorted(files, key=lambda file: (file.table, file.path)), lambda file: file.table):
+        load = loads.of_table(table)
+        landing = loads.landing_of(table) if isinstance(load, PipeLoad) else None
+        into = landing.name if landing else namespace.qualified(table)
+        for chunk in _chunks(list(of_table)):
+            _copy(connection, into, load, stage, table, chunk)
+        if landing and isinstance(load, PipeLoad):
+            landing.pour(connection, load, table)
+
+
+def _copy(
+    connection: SnowflakeConnection, into: str, load: Load, stage: Stage, table: str, files: Sequence[Staged]
+) -> None:
+    folder = f"{stage.sink}/{table}/"
+    names = {file.path.removeprefix(folder): file.rows for file in files}
+    columns = copied_columns(load)
+    statement = _COPY.format(
+        table=into,
+        columns=", ".join(columns),
+        values=", ".join(columns.values()),
+        stage=stage.name,
+        folder=folder,
+        files=", ".join(f"'{name}'" for name in names),
+    )
+    _load(connection, statement, names, table, folder)
+
+
+def copied_columns(load: Load) -> dict[str, str]:
+    """By column, as it stands in a statement: the expression over a staged file's columns that gives its value."""
+    match load:
+        case VariantLoad():
+            return {METADATA: f"PARSE_JSON($1:{METADATA})", CONTENT: f"PARSE_JSON($1:{CONTENT})"}
+        case ColumnsLoad():
+            written = zip(file_columns(load), load.columns, strict=True)
+            return {always_quoted(column.name): _value(name, column) for name, column in written if not column.generated}
+        case PipeLoad():
+            return {RECORD: f"PARSE_JSON($1:{RECORD})"}
+
+
+def _value(name: str, column: Column) -> str:
+    """A column's canonical text as its type, which takes each text that `columns.cells` writes."""
+    match column.type.kind:
+        case Kind.VARIANT:
+            value = f"PARSE_JSON($1:{name})"
+        case Kind.OBJECT | Kind.ARRAY:
+            value = f"PARSE_JSON($1:{name})::{column.type.kind}"
+        case Kind.BINARY:
+            value = f"TO_BINARY($1:{name}::VARCHAR, 'HEX')"
+        case _:
+            value = f"$1:{name}::{column.type}"
+    return value if column.default is None else f"NVL({value}, {column.default})"
 
 
 def _load(connection: SnowflakeConnection, statement: str, names: dict[str, int], table: str, folder: str) -> None:
@@ -73,12 +133,9 @@ def _refused(what: str, table: str, files: list[str]) -> RefusedError:
     return error
 
 
-def _chunks(files: Sequence[Staged]) -> Iterator[tuple[str, list[Staged]]]:
-    ordered = sorted(files, key=lambda file: (file.table, file.path))
-    for table, group in groupby(ordered, key=lambda file: file.table):
-        of_table = list(group)
-        for start in range(0, len(of_table), FILES_PER_COPY):
-            yield table, of_table[start : start + FILES_PER_COPY]
+def _chunks(files: Sequence[Staged]) -> Iterator[Sequence[Staged]]:
+    for start in range(0, len(files), FILES_PER_COPY):
+        yield files[start : start + FILES_PER_COPY]
 
 
 def _wrong(answers: Sequence[dict[str, object]], staged: dict[str, int]) -> dict[str, str]:

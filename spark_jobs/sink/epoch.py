@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -18,10 +18,12 @@ from firn import kafka
 from firn.plural import counted
 from firn.retry import Deadline
 from firn.snowflake import connect
-from spark_jobs.sink.batch import BatchRunner, Claimed, Committed, PlanAgainError, StopRequestedError
+from spark_jobs.sink.batch import BatchRunner, Claimed, Committed, PlanAgainError, StopRequestedError, letters_out
 from spark_jobs.sink.checkpoint import new_checkpoint, planned_ends
 from spark_jobs.sink.context import SinkContext
-from spark_jobs.sink.dead_letters import Letters, dead_letter_queue, ensure_topic, published_letters
+from spark_jobs.sink.dead_letters import Letters, dead_letter_queue, ensure_topic
+from spark_jobs.sink.events import tell
+from spark_jobs.sink.evolution import SchemaChange
 from spark_jobs.sink.group_offsets import GroupOffsets
 from spark_jobs.sink.identifiers import table_for
 from spark_jobs.sink.ledger import ClaimAgainError, KafkaPartition, Ledger, TopicPartition
@@ -130,8 +132,7 @@ class Epoch:
         letters: dict[TopicPartition, Letters] = {}
         if owner and owner.letters:
             # Also where there is no queue any more: what an earlier run published without committing it is dealt with.
-            positions = {w: (topic_ids[w.topic], at) for w, at in ledger.committed.items()}
-            letters = published_letters(context.kafka, context.config.name, positions)
+            letters = letters_out(context, topic_ids, ledger.committed)
         return Claimed(ledger, topic_ids, letters)
 
     def _wait_for_topics(self, heartbeat: Heartbeat) -> None:
@@ -169,6 +170,7 @@ class Epoch:
             planned_ends=lambda batch: planned_ends(parts.spark, checkpoint, batch),
             confirm=self._confirm,
             on_commit=committed,
+            on_change=self._changed,
         )
         self._plan_limit(ledger)
         buffer = None if parts.once else context.config.buffer
@@ -186,6 +188,13 @@ class Epoch:
             if self._parts.once:
                 raise
             return {}
+
+    def _changed(self, changes: Sequence[SchemaChange]) -> None:
+        """Count changes of tables and tell of each."""
+        self._parts.report.schema_changes += len(changes)
+        for change in changes:
+            sentence = f"table {change.table} was changed: {change.statement}"
+            tell("schema_changed", sentence, sink=self._context.config.name, **asdict(change))
 
     def _observe(self) -> dict[TopicPartition, KafkaPartition]:
         """The partitions as they are now."""

@@ -5,6 +5,7 @@ Not for what is in them (`ship`), nor for how the stage names and takes them (`s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,21 +25,24 @@ from spark_jobs.sink.worker import upload
 class PartitionFiles:
     """Writes one partition's rows into files of `buffer.count.records` rows and `buffer.size.bytes` bytes at most.
 
-    Bytes are those of the JSON texts of both columns, as they are held before Parquet shrinks them. One row alone may
+    Bytes are those of the texts of all columns, as they are held before Parquet shrinks them. One row alone may
     be larger: a file holds one at least.
     """
 
-    def __init__(self, context: SinkContext, stage: Stage, where: TopicPartition, folder: Path) -> None:
+    def __init__(
+        self, context: SinkContext, stage: Stage, where: TopicPartition, folder: Path, columns: Sequence[str]
+    ) -> None:
         self._context, self._stage, self._where, self._folder = context, stage, where, folder
+        self._columns = columns
         self._buffer = context.config.buffer
         self._file: ParquetFile | None = None
         self._first = self._last = -1
         self._bytes = 0
         self.staged: list[Staged] = []
 
-    def write(self, offsets: npt.NDArray[np.int64], metadata: pa.StringArray, content: pa.StringArray) -> None:
+    def write(self, offsets: npt.NDArray[np.int64], columns: Sequence[pa.StringArray]) -> None:
         """Append rows in order of their offsets (all of equal length)."""
-        ends = np.cumsum(_lengths(metadata) + _lengths(content))
+        ends = np.cumsum(np.sum([_lengths(column) for column in columns], axis=0))
         start = 0
         while start < len(ends):
             before = int(ends[start - 1]) if start else 0
@@ -47,7 +51,7 @@ class PartitionFiles:
                 self.close()
                 continue
             file = self._open(int(offsets[start]))
-            file.write(metadata.slice(start, stop - start), content.slice(start, stop - start))
+            file.write([column.slice(start, stop - start) for column in columns])
             self._bytes += int(ends[stop - 1]) - before
             self._last = int(offsets[stop - 1])
             start = stop
@@ -61,7 +65,7 @@ class PartitionFiles:
 
     def _open(self, first: int) -> ParquetFile:
         if self._file is None:
-            self._file = ParquetFile(self._folder / "open.parquet")
+            self._file = ParquetFile(self._folder / "open.parquet", self._columns)
             self._first, self._bytes = first, 0
         return self._file
 

@@ -45,7 +45,7 @@ class RunReport:
     """What one run did: totals of its commits and, at its end, the progress of each partition.
 
     bad_records: left out of the tables by errors.tolerance=all; dead_letters: how many of them were published;
-    reasons: how many for each reason.
+    reasons: how many for each reason. schema_changes: statements that changed tables.
     """
 
     sink: str
@@ -55,6 +55,7 @@ class RunReport:
     bad_records: int = 0
     dead_letters: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
+    schema_changes: int = 0
     staged_bytes: int = 0
     files: int = 0
     seconds: float = 0.0

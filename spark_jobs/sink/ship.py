@@ -22,16 +22,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.errors import FirnError, TransientError, unexpected
+from spark_jobs.sink.columns.fit import Wishes, wanted
+from spark_jobs.sink.columns.load import Load
+from spark_jobs.sink.columns.shape import file_columns, shaper_for
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.convert import Converted, convert
 from spark_jobs.sink.dead_letters import Letters
 from spark_jobs.sink.decode.records import TOO_LARGE, BadRecord, Decoder, OutputTooLargeError
 from spark_jobs.sink.files import PartitionFiles
+from spark_jobs.sink.identifiers import table_for
 from spark_jobs.sink.ledger import TopicPartition
 from spark_jobs.sink.reports import Cut, Failed, Report, Stopped, dump
 from spark_jobs.sink.stage import Stage
 from spark_jobs.sink.tolerance import Tolerance
-from spark_jobs.sink.worker import begin_task, confirm_epoch, decoders_of, patience
+from spark_jobs.sink.worker import begin_task, confirm_epoch, decoders_of, patience, schema_types_of
 
 REPORT_SCHEMA = pa.schema([("report", pa.string())])
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
@@ -42,13 +46,15 @@ log = logging.getLogger(__name__)
 class ShipPlan:
     """What every task of a batch is told.
 
-    committed: the ledger's NEXT_OFFSET for each partition. letters: which dead letters are out already; topic_ids:
-    Kafka's id of each topic. patience: seconds that a task may go on failing.
+    committed: the ledger's NEXT_OFFSET for each partition. loads: how the records of each topic are staged. letters:
+    which dead letters are out already; topic_ids: Kafka's id of each topic. patience: seconds that a task may go on
+    failing.
     """
 
     context: SinkContext
     stage: Stage
     committed: Mapping[TopicPartition, int]
+    loads: Mapping[str, Load]
     letters: Mapping[TopicPartition, Letters]
     topic_ids: Mapping[str, str]
     patience: float
@@ -123,7 +129,9 @@ class _Partition:
         self.where = where
         self._config, self._decoders = plan.context.config, decoders
         self._committed = plan.committed.get(where, 0)
-        self._files = PartitionFiles(plan.context, plan.stage, where, folder)
+        load = plan.loads[where.topic]
+        self._shaper = shaper_for(load, schema_types_of(plan.context))
+        self._files = PartitionFiles(plan.context, plan.stage, where, folder, file_columns(load))
         letters, confirm = plan.letters.get(where), partial(confirm_epoch, plan.context, plan.stage.epoch)
         self._tolerance = Tolerance(plan.context, where, plan.topic_ids, letters, folder, confirm)
         self._ended: Stopped | Cut | None = None
@@ -136,7 +144,7 @@ class _Partition:
         if batch.num_rows == 0:
             return
         try:
-            converted = convert(self._config, self.where, batch, *self._decoders)
+            converted = convert(self._config, self.where, batch, self._decoders, self._shaper)
         except OutputTooLargeError:
             self._take_in_halves(batch)
             return
@@ -147,7 +155,14 @@ class _Partition:
             self._write(converted)
 
     def _write(self, converted: Converted) -> None:
-        self._files.write(converted.offsets, converted.metadata, converted.content)
+        if not self._wishes:  # else these columns are not those that the table will have
+            self._files.write(converted.offsets, converted.columns)
+
+    @property
+    def _wishes(self) -> Wishes | None:
+        """What the table would need to take these records, if anything."""
+        wishes = self._shaper.wishes
+        return wishes if wishes and wishes.any else None
 
     def _stop(self, batch: pa.RecordBatch, bad: Sequence[BadRecord]) -> None:
         if bad:
@@ -177,7 +192,13 @@ class _Partition:
             self._leave_out(batch, bad)
 
     def finish(self) -> list[Report]:
-        """Stage what is still open, then publish the dead letters; returns the partition's reports."""
+        """Stage what is still open, then publish the dead letters; returns the partition's reports.
+
+        Where the table must change first, neither is done: the whole batch is shipped again after that.
+        """
+        if wishes := self._wishes:
+            table = table_for(self.where.topic, self._config.table_map)
+            return [wanted(*self.where, table, wishes)]
         self._files.close()
         tolerated = self._tolerance.publish()
         return [*self._files.staged, *(report for report in (tolerated, self._ended) if report)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,9 +22,7 @@ from firn.snowflake import execute, query
 from spark_jobs.sink.identifiers import Namespace, quoted
 
 STAGE = "FIRN_STAGE"
-COLUMNS = ("RECORD_METADATA", "RECORD_CONTENT")
 ROW_GROUP_BYTES = 32 * 1024 * 1024
-SCHEMA = pa.schema([(name, pa.string()) for name in COLUMNS])
 
 _SHOW = "SHOW STAGES LIKE '{stage}' IN SCHEMA {schema}"
 _CREATE = "CREATE STAGE IF NOT EXISTS {stage} COMMENT = 'Files on their way into tables; made by Firn'"
@@ -40,6 +38,15 @@ def stage_exists(connection: SnowflakeConnection, namespace: Namespace) -> bool:
     schema = f"{quoted(namespace.database)}.{quoted(namespace.schema)}"
     rows = query(connection, _SHOW.format(stage=STAGE, schema=schema))
     return any(row["name"] == STAGE for row in rows)
+
+
+@dataclass(frozen=True)
+class StagedFile:
+    """A file in the stage: its path there, its size in bytes, and its epoch; None for a file that no sink wrote."""
+
+    path: str
+    size: int
+    epoch: int | None
 
 
 @dataclass(frozen=True)
@@ -80,23 +87,32 @@ class Stage:
                 next_step="Check the rights of the role on the stage, and its storage.",
             )
 
+    def files(self, connection: SnowflakeConnection) -> list[StagedFile]:
+        """All that lies under this sink's name, of any epoch, in order of the paths."""
+        listed = query(connection, _LIST.format(stage=self.name, folder=f"{self.sink}/"))
+        # LIST puts the stage's own name in front of a path.
+        found = [(str(row["name"]).partition("/")[2], int(row["size"])) for row in listed]
+        return [StagedFile(path, size, _epoch_of(path)) for path, size in sorted(found)]
+
+    def remove_epoch(self, connection: SnowflakeConnection, epoch: int) -> None:
+        """Remove all files of an epoch of this sink, those too that COPY refused."""
+        self._remove(connection, f"{self.sink}/", epoch)
+
     def remove_own(self, connection: SnowflakeConnection) -> None:
         """Remove the files of this epoch: called after a commit, when none of them is on its way."""
-        self._remove(connection, f"{self.sink}/", self.epoch)
+        self.remove_epoch(connection, self.epoch)
 
     def remove_older(self, connection: SnowflakeConnection, kept: Collection[str]) -> frozenset[str]:
         """Remove what earlier epochs of this sink left behind, which can no longer commit; not the paths in `kept`.
 
         Returns those of `kept` that are in the stage: the others are not there to be kept.
         """
-        listed = query(connection, _LIST.format(stage=self.name, folder=f"{self.sink}/"))
-        # LIST puts the stage's own name in front of a path.
-        paths = [str(row["name"]).partition("/")[2] for row in listed]
-        there = frozenset(path for path in paths if path in kept)
-        older = {path: int(found[1]) for path in paths if (found := _EPOCH.search(path)) and int(found[1]) < self.epoch}
+        files = self.files(connection)
+        there = frozenset(file.path for file in files if file.path in kept)
+        older = {file.path: file.epoch for file in files if file.epoch is not None and file.epoch < self.epoch}
         spared = {older[path] for path in there & older.keys()}
         for epoch in sorted({*older.values()} - spared):
-            self._remove(connection, f"{self.sink}/", epoch)
+            self.remove_epoch(connection, epoch)
         self._remove_beside(connection, {path: epoch for path, epoch in older.items() if epoch in spared}, there)
         return there
 
@@ -118,6 +134,11 @@ class Stage:
         query(connection, _REMOVE.format(stage=self.name, folder=folder, pattern=pattern))
 
 
+def _epoch_of(path: str) -> int | None:
+    found = _EPOCH.search(path)
+    return int(found[1]) if found else None
+
+
 class ParquetFile:
     """A local file that grows batch by batch. Plain encoding and Snappy: it is read once and thrown away.
 
@@ -125,18 +146,19 @@ class ParquetFile:
     each row group, and Arrow batches are small.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self.path = path
         self.rows = 0
+        self._schema = pa.schema([(name, pa.string()) for name in columns])
         self._gathered: list[pa.RecordBatch] = []
         self._writer = pq.ParquetWriter(
-            path, SCHEMA, compression="snappy", use_dictionary=False, write_statistics=False
+            path, self._schema, compression="snappy", use_dictionary=False, write_statistics=False
         )
 
-    def write(self, metadata: pa.Array, content: pa.Array) -> None:
-        """Append rows: JSON text of RECORD_METADATA and RECORD_CONTENT, of equal length."""
-        self._gathered.append(pa.record_batch([metadata, content], schema=SCHEMA))
-        self.rows += len(metadata)
+    def write(self, columns: Sequence[pa.StringArray]) -> None:
+        """Append rows: a text for each column, all of equal length."""
+        self._gathered.append(pa.record_batch(list(columns), schema=self._schema))
+        self.rows += len(columns[0])
         if sum(batch.nbytes for batch in self._gathered) >= ROW_GROUP_BYTES:
             self._write_row_group()
 
@@ -148,6 +170,6 @@ class ParquetFile:
 
     def _write_row_group(self) -> None:
         if self._gathered:
-            table = pa.Table.from_batches(self._gathered, SCHEMA)
+            table = pa.Table.from_batches(self._gathered, self._schema)
             self._writer.write_table(table, row_group_size=table.num_rows)
             self._gathered = []

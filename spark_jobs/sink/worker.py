@@ -7,7 +7,7 @@ small batch, and compiling a schema more than decoding one.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from firn.registry_login import RegistryLogin, registry_client
 from firn.retry import Deadline, with_retries
 from firn.snowflake import SnowflakeLogin, close_quietly, open_connection
 from firn.snowflake_faults import MissingObjectError
+from spark_jobs.sink.columns.model import ColumnType
+from spark_jobs.sink.columns.schema_types import schema_types
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.decode.converters import decoder_for
 from spark_jobs.sink.decode.records import Decoder
@@ -53,6 +55,22 @@ def decoders_of(context: SinkContext) -> tuple[Decoder, Decoder]:
 def _decoder(side: str, config: ConverterConfig, registry: RegistryLogin | None) -> Decoder:
     """One per side, also where both are configured alike: a decoder is not made to be used within itself."""
     return decoder_for(config, _schemas(registry), as_key=side == "key")
+
+
+def schema_types_of(context: SinkContext) -> Callable[[int], Mapping[str, ColumnType]]:
+    """The types of columns that the schema of an id gives to the fields of a value."""
+    return _schema_types(context.config.value, context.value_registry)
+
+
+@lru_cache(maxsize=8)
+def _schema_types(config: ConverterConfig, registry: RegistryLogin | None) -> Callable[[int], Mapping[str, ColumnType]]:
+    schema_of = _schemas(registry)
+
+    @lru_cache(maxsize=1024)
+    def types_of(schema_id: int) -> Mapping[str, ColumnType]:
+        return schema_types(schema_of(schema_id), config)
+
+    return types_of
 
 
 def _schemas(registry: RegistryLogin | None) -> Callable[[int], RegisteredSchema]:

@@ -118,3 +118,4 @@ class Column:
 
 
 Columns: TypeAlias = tuple[Column, ...]
+METADATA_COLUMN = Column(METADATA, ColumnType(Kind.VARIANT))

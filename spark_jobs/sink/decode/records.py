@@ -23,6 +23,12 @@ MALFORMED_PROTOBUF = "malformed_protobuf"
 SCHEMA_MISMATCH = "schema_mismatch"  # well-formed, and not what its schema says
 TOO_LARGE = "too_large"  # its JSON passes what one record may take
 WRONG_SIZE = "wrong_size"  # a number converter met another number of bytes
+# A record that is well-formed, and not for the columns of its table:
+NOT_AN_OBJECT = "not_an_object"
+UNKNOWN_FIELD = "unknown_field"
+UNFITTING_VALUE = "unfitting_value"
+MISSING_VALUE = "missing_value"
+AMBIGUOUS_FIELD = "ambiguous_field"
 
 
 MAX_TEXT = 128 * 1024 * 1024

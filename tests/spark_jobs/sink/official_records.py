@@ -20,6 +20,8 @@ import pytest
 
 from firn.connector.parse import parse_sink_config
 from firn.registry import RegisteredSchema
+from spark_jobs.sink.columns.load import VariantLoad
+from spark_jobs.sink.columns.shape import shaper_for
 from spark_jobs.sink.convert import Converted, convert
 from spark_jobs.sink.decode.converters import decoder_for
 from spark_jobs.sink.decode.scalars import CLASSIC_ZONE, STREAMING_ZONE
@@ -82,8 +84,11 @@ class Record:
             config,
             TopicPartition(self.topic, self.partition),
             self._batch(),
-            decoder_for(config.value, lambda _: schema, time_zone=zone),
-            decoder_for(config.key, lambda _: schema, time_zone=zone, as_key=True),
+            (
+                decoder_for(config.value, lambda _: schema, time_zone=zone),
+                decoder_for(config.key, lambda _: schema, time_zone=zone, as_key=True),
+            ),
+            shaper_for(VariantLoad(), lambda _schema_id: {}),
         )
 
     def _batch(self) -> pa.RecordBatch:

@@ -9,11 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from firn.connector.config import SinkConfig
+from spark_jobs.sink.columns.load import VariantLoad
+from spark_jobs.sink.columns.shape import shaper_for
 from spark_jobs.sink.convert import Converted, convert
 from spark_jobs.sink.decode.records import MAX_TEXT, BadRecord, Decoded
 from spark_jobs.sink.ledger import TopicPartition
 from spark_jobs.sink.ship import by_partition
 
+VARIANTS = shaper_for(VariantLoad(), lambda _schema_id: {})
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
@@ -50,11 +53,11 @@ def batch(count: int, *, first: int = 10, topic: str = "t", partition: int = 0) 
 
 
 def converted(value: Fixed, key: Fixed, count: int, **config: str) -> Converted:
-    return convert(replace(SinkConfig("s"), **config), TopicPartition("t", 0), batch(count), value, key)  # type: ignore[arg-type]
+    return convert(replace(SinkConfig("s"), **config), TopicPartition("t", 0), batch(count), (value, key), VARIANTS)  # type: ignore[arg-type]
 
 
 def metadata(rows: Converted) -> list[dict[str, object]]:
-    return [json.loads(text) for text in rows.metadata.to_pylist()]
+    return [json.loads(text) for text in rows.columns[0].to_pylist()]
 
 
 KEYS = decoded(['"a"', None, '"c"'], ids=7)
@@ -62,7 +65,7 @@ KEYS = decoded(['"a"', None, '"c"'], ids=7)
 
 def test_a_tombstone_is_an_empty_object_with_schema_id_0() -> None:
     rows = converted(decoded(["1", None, "3"], ids=5), KEYS, 3)
-    assert rows.content.to_pylist() == ["1", "{}", "3"]
+    assert rows.columns[1].to_pylist() == ["1", "{}", "3"]
     assert [row["schema_id"] for row in metadata(rows)] == [5, 0, 5]
     assert [row.get("key") for row in metadata(rows)] == ["a", None, "c"]
     assert rows.bad == ()
@@ -70,30 +73,31 @@ def test_a_tombstone_is_an_empty_object_with_schema_id_0() -> None:
 
 def test_ignored_tombstones_leave_their_neighbours_as_they_were() -> None:
     rows = converted(decoded(["1", None, "3"], ids=5), KEYS, 3, null_values="ignore")
-    assert rows.content.to_pylist() == ["1", "3"]
+    assert rows.columns[1].to_pylist() == ["1", "3"]
     assert [(row["offset"], row["key"]) for row in metadata(rows)] == [(10, "a"), (12, "c")]
     assert rows.offsets.tolist() == [10, 12]
 
 
 def test_nothing_but_ignored_tombstones_gives_no_rows() -> None:
     rows = converted(decoded([None, None]), decoded([None, None]), 2, null_values="ignore")
-    assert len(rows.content) == len(rows.metadata) == len(rows.offsets) == 0
+    assert [len(column) for column in rows.columns] == [0, 0]
+    assert len(rows.offsets) == 0
 
 
 def test_rows_end_at_the_first_bad_record_whether_key_or_value() -> None:
     bad_value, bad_key = BadRecord(2, "malformed_avro", "v"), BadRecord(1, "invalid_json", "k")
     rows = converted(decoded(["1", "2", None], bad_value, ids=5), decoded(['"a"', None, '"c"'], bad_key), 3)
-    assert rows.content.to_pylist() == ["1"]
+    assert rows.columns[1].to_pylist() == ["1"]
     assert rows.bad == (BadRecord(1, "invalid_json", "in the key: k", in_key=True),)
     rows = converted(decoded(["1", "2", None], bad_value, ids=5), KEYS, 3)
-    assert rows.content.to_pylist() == ["1", "2"]
+    assert rows.columns[1].to_pylist() == ["1", "2"]
     assert rows.bad == (bad_value,)
 
 
 def test_a_record_of_several_rows_repeats_its_metadata() -> None:
     value = decoded(["1", "2", None, "4"], BadRecord(2, "malformed_avro", "v"), origin=[0, 0, 2, 2])
     rows = converted(value, KEYS, 3)
-    assert rows.content.to_pylist() == ["1", "2"]
+    assert rows.columns[1].to_pylist() == ["1", "2"]
     assert rows.offsets.tolist() == [10, 10]
     assert [row["key"] for row in metadata(rows)] == ["a", "a"]
     assert rows.bad != ()
@@ -118,5 +122,5 @@ def test_a_task_with_several_partitions_takes_them_apart() -> None:
 def test_a_text_of_more_bytes_than_a_variant_takes_is_bad_however_few_its_characters() -> None:
     large = '"' + "\N{GREEK SMALL LETTER ALPHA}" * (MAX_TEXT // 2) + '"'
     rows = converted(decoded(["1", large, "3"]), KEYS, 3)
-    assert rows.content.to_pylist() == ["1"]
+    assert rows.columns[1].to_pylist() == ["1"]
     assert [(bad.row, bad.reason) for bad in rows.bad] == [(1, "too_large")]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from firn.snowflake_faults import QuotaError
 from spark_jobs.sink import copy_into
+from spark_jobs.sink.columns.load import VariantLoad
 from spark_jobs.sink.copy_into import FILES_PER_COPY, RefusedError, copy_files
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.reports import Staged
@@ -36,7 +38,8 @@ def load(monkeypatch: pytest.MonkeyPatch, files: list[Staged], answer: object) -
         return answer
 
     monkeypatch.setattr(copy_into, "query", query)
-    copy_files(None, NAMESPACE, STAGE, files)  # type: ignore[arg-type]
+    loads: Any = SimpleNamespace(of_table=lambda _table: VariantLoad())
+    copy_files(None, NAMESPACE, STAGE, files, loads)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("before", ["firn_stage/", "", "@D.S.FIRN_STAGE/"])

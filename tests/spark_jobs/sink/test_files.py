@@ -31,11 +31,13 @@ def uploaded(monkeypatch: pytest.MonkeyPatch) -> list[pa.Table]:
 
 def written(folder: Path, buffer: BufferConfig, batches: list[list[str]], first: int = 0) -> list[Staged]:
     context: Any = SimpleNamespace(config=SinkConfig("s", buffer=buffer))
-    writer = files.PartitionFiles(context, Stage(Namespace("D", "S"), "s", 1), TopicPartition("t", 0), folder)
+    writer = files.PartitionFiles(
+        context, Stage(Namespace("D", "S"), "s", 1), TopicPartition("t", 0), folder, ("M", "C")
+    )
     for contents in batches:
         offsets = np.arange(first, first + len(contents), dtype=np.int64)
         metadata = pa.array([f'{{"offset":{offset}}}' for offset in offsets], pa.string())
-        writer.write(offsets, metadata, pa.array(contents, pa.string()))
+        writer.write(offsets, (metadata, pa.array(contents, pa.string())))
         first += len(contents)
     writer.close()
     return writer.staged
@@ -75,7 +77,9 @@ def test_a_file_is_as_full_as_the_limit_allows(uploaded: list[pa.Table], tmp_pat
 
 def test_null_metadata_takes_no_bytes(uploaded: list[pa.Table], tmp_path: Path) -> None:
     context: Any = SimpleNamespace(config=SinkConfig("s", buffer=BufferConfig(records=9, bytes=4)))
-    writer = files.PartitionFiles(context, Stage(Namespace("D", "S"), "s", 1), TopicPartition("t", 0), tmp_path)
-    writer.write(np.arange(4), pa.nulls(4, pa.string()), pa.array(["{}"] * 4))
+    writer = files.PartitionFiles(
+        context, Stage(Namespace("D", "S"), "s", 1), TopicPartition("t", 0), tmp_path, ("M", "C")
+    )
+    writer.write(np.arange(4), (pa.nulls(4, pa.string()), pa.array(["{}"] * 4)))
     writer.close()
     assert [report.rows for report in writer.staged] == [2, 2]

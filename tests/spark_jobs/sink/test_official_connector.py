@@ -75,7 +75,7 @@ def row_of(record: Record, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     rows = record.converted(monkeypatch)
     assert rows.bad == ()
     assert rows.offsets.tolist() == [record.offset]
-    (metadata,), (content,) = rows.metadata.to_pylist(), rows.content.to_pylist()
+    (metadata,), (content,) = (column.to_pylist() for column in rows.columns)
     return {"RECORD_CONTENT": exact(content), "RECORD_METADATA": metadata and exact(metadata)}
 
 
@@ -136,4 +136,4 @@ def test_which_null_values_are_skipped(
         record for record in RECORDS if record.name.startswith("tombstone") and record.converter == converter
     )
     rows = replace(tombstone, value=value).converted(monkeypatch, **{"behavior.on.null.values": behavior})
-    assert rows.content.to_pylist() == ([] if NULL_VALUES[behavior][case] else ["{}"])
+    assert rows.columns[1].to_pylist() == ([] if NULL_VALUES[behavior][case] else ["{}"])

@@ -14,6 +14,9 @@ import pytest
 
 from firn.connector.config import ErrorsConfig, SinkConfig
 from spark_jobs.sink import files, ship, tolerance
+from spark_jobs.sink.columns.load import ColumnsLoad, Load, VariantLoad
+from spark_jobs.sink.columns.model import METADATA_COLUMN, Column, column_type
+from spark_jobs.sink.columns.wanted import Wanted
 from spark_jobs.sink.dead_letters import Letters
 from spark_jobs.sink.dead_letters.box import Published
 from spark_jobs.sink.decode.records import MALFORMED_AVRO, NOT_LOOKED_UP, BadRecord, Decoded, OutputTooLargeError
@@ -27,6 +30,7 @@ from tests.spark_jobs.sink.test_convert import batch
 NONE = SinkConfig("s")
 ALL = SinkConfig("s", errors=ErrorsConfig("all"))
 LETTERS = SinkConfig("s", errors=ErrorsConfig("all", dead_letter_topic="dlq"))
+VARIANTS = VariantLoad()
 
 
 class Narrow:
@@ -66,18 +70,19 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> Any:
     contents: list[str] = []
 
     def read(_context: object, _stage: object, file: Path, _folder: str) -> None:
-        contents.extend(pq.read_table(file).column("RECORD_CONTENT").to_pylist())
+        contents.extend(pq.read_table(file).column(-1).to_pylist())
 
     monkeypatch.setattr(files, "upload", read)
     monkeypatch.setattr(ship, "decoders_of", lambda _context: (Narrow(), StringDecoder()))
 
-    def run(values: list[bytes], config: SinkConfig = NONE, out: Any = None) -> tuple[list[Report], list[str]]:
+    def run(
+        values: list[bytes], config: SinkConfig = NONE, out: Any = None, load_of_topic: Load = VARIANTS
+    ) -> tuple[list[Report], list[str]]:
         rows = batch(len(values))
         rows = rows.set_column(rows.schema.get_field_index("value"), "value", pa.array(values, pa.binary()))
-        context: Any = SimpleNamespace(config=config, kafka=None)
-        plan = ship.ShipPlan(
-            context, Stage(Namespace("D", "S"), "s", 1), {TopicPartition("t", 0): 11}, out or {}, {"t": "id"}, 5.0
-        )
+        context: Any = SimpleNamespace(config=config, kafka=None, value_registry=None)
+        stage, committed = Stage(Namespace("D", "S"), "s", 1), {TopicPartition("t", 0): 11}
+        plan = ship.ShipPlan(context, stage, committed, {"t": load_of_topic}, out or {}, {"t": "id"}, 5.0)
         (answer,) = ship.ship(plan, iter([rows]))
         return [load(text) for text in answer.column(0).to_pylist()], contents
 
@@ -134,3 +139,39 @@ def test_what_is_a_dead_letter_already_is_neither_row_nor_letter_again(
     assert contents == ['"2"']
     _, tolerated = reports
     assert (tolerated.letters, tolerated.group_offset) == (1, 1015)  # the box tells what it committed
+
+
+class Plain(Narrow):
+    """As Narrow, of values that are JSON texts already."""
+
+    def decode(self, values: pa.BinaryArray) -> Decoded:
+        decoded = super().decode(values)
+        return replace(decoded, content=values.cast(pa.string()))
+
+
+AMOUNTS = (METADATA_COLUMN, Column("AMOUNT", column_type("NUMBER(4,0)")))
+
+
+def test_values_that_have_no_place_in_the_table_are_bad_records(shipped: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ship, "decoders_of", lambda _context: (Plain(), StringDecoder()))
+    values = [b"{}", b'{"amount":1}', b'{"amount":"x"}', b'{"new":2}', b'{"Amount":"3"}']
+    load = ColumnsLoad(AMOUNTS, exists=True, grow=False)
+    reports, contents = shipped(values, ALL, load_of_topic=load)
+    assert contents == ["1", "3"]
+    assert reports[1].reasons == {"unfitting_value": 1, "unknown_field": 1}
+    contents.clear()
+    reports, contents = shipped(values, NONE, load_of_topic=load)
+    assert contents == ["1"]
+    assert (reports[1].offset, reports[1].reason) == (12, "unfitting_value")
+    assert "AMOUNT" in reports[1].detail
+
+
+def test_what_a_table_would_need_is_told_and_nothing_staged_or_published(
+    shipped: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ship, "decoders_of", lambda _context: (Plain(), StringDecoder()))
+    monkeypatch.setattr(tolerance, "LetterBox", Box)
+    values = [b"{}", b'{"amount":"x"}', b'{"amount":12345}', b'{"new":"n"}', b'{"amount":1}']
+    (report,), contents = shipped(values, LETTERS, load_of_topic=ColumnsLoad(AMOUNTS, exists=True, grow=True))
+    assert contents == []
+    assert report == Wanted("t", 0, "t_116", None, {"NEW": "VARCHAR(16777216)"}, [], {"AMOUNT": "NUMBER(38,0)"})

@@ -37,7 +37,7 @@ class FakeStage:
         if match[1] == "REMOVE":
             self.paths -= found
             self.removals += 1
-        return [{"name": f"firn_stage/{p}"} for p in sorted(found)]
+        return [{"name": f"firn_stage/{p}", "size": 0} for p in sorted(found)]
 
 
 def clean(monkeypatch: pytest.MonkeyPatch, fake: FakeStage, *kept: str) -> frozenset[str]:
@@ -79,7 +79,7 @@ def test_a_real_stage_keeps_what_is_kept(stack: Any, tmp_path: Any) -> None:
         older.ensure(connection)
         paths = []
         for folder in ("s/T/t/1/", "s/T/t/1/", "s/T/t/10/"):
-            file = ParquetFile(tmp_path / older.file_name(0, 0, 0))
+            file = ParquetFile(tmp_path / older.file_name(0, 0, 0), ("RECORD",))
             file.close()
             older.put(connection, file.path, folder)
             paths.append(folder + file.path.name)

@@ -1,0 +1,261 @@
+"""Records fitted to the columns of their table: a canonical text for each value, and what would not fit.
+
+Every judgement about a value is made here, record by record, so that a COPY of what is staged cannot fail for one. Not
+for single values (`cells`) or for doing what a table would need (`evolution`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.sink.columns.cells import to_cells
+from spark_jobs.sink.columns.fields import split
+from spark_jobs.sink.columns.load import ColumnsLoad
+from spark_jobs.sink.columns.matching import Matcher, column_name
+from spark_jobs.sink.columns.model import MAX_NAME, METADATA, Column, ColumnType
+from spark_jobs.sink.columns.value_types import merge_types, type_of_values
+from spark_jobs.sink.columns.wanted import Wanted
+from spark_jobs.sink.decode.records import (
+    AMBIGUOUS_FIELD,
+    MISSING_VALUE,
+    NOT_AN_OBJECT,
+    UNFITTING_VALUE,
+    UNKNOWN_FIELD,
+    BadRecord,
+)
+
+SchemaTypes = Callable[[int], Mapping[str, ColumnType]]
+
+
+class Wishes:
+    """What the records of one partition want of their table; `schema_id` is that of the first that wants something."""
+
+    def __init__(self) -> None:
+        self.any = False
+        self.schema_id: int | None = None
+        self.add: dict[str, ColumnType] = {}
+        self.nullable: dict[str, None] = {}
+        self.widen: dict[str, ColumnType] = {}
+
+    def note(self, schema_id: int | None) -> None:
+        """Something is wanted, by records of this schema."""
+        if not self.any:
+            self.any, self.schema_id = True, schema_id
+
+    def add_column(self, field: str, wanted: ColumnType) -> None:
+        """A column for `field` that takes values of this type, and those of earlier wishes."""
+        name = column_name(field)
+        before = self.add.get(name)
+        self.add[name] = wanted if before is None else merge_types(before, wanted)
+
+    def widen_column(self, column: Column, wanted: ColumnType) -> None:
+        """A type for `column` that takes this one's values, and those of earlier wishes."""
+        before = self.widen.get(column.name)
+        if before is None or before.size < wanted.size:
+            self.widen[column.name] = wanted
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Canonical texts by column (None where no record has a value), and bad records in order of row."""
+
+    texts: list[pa.StringArray | None]
+    bad: tuple[BadRecord, ...]
+
+
+class Fitter:
+    """Fits the records of one partition. `wishes` gathers what the table would need; where there are any, what was
+    fitted is not to be staged.
+
+    types_of: the types that the schema of an id gives to the fields of its records.
+    """
+
+    def __init__(self, load: ColumnsLoad, types_of: SchemaTypes) -> None:
+        self._load, self._types_of = load, types_of
+        self._matcher = Matcher(load.columns)
+        self._known_schemas: set[int] = set()
+        self.wishes = Wishes()
+
+    def fit(self, content: pa.StringArray, schema_ids: pa.Int32Array) -> Fitted:
+        """Fit n JSON texts, none of them null; schema ids are null where there is no schema."""
+        fields = split(content)
+        batch = _Batch(self._load, len(content), schema_ids)
+        batch.refuse(fields.not_objects, NOT_AN_OBJECT, "a record without fields has no columns: it must be an object")
+        unknown: dict[str, pa.StringArray] = {}
+        for field, raw in fields.texts.items():
+            at = self._matcher.column_of(field)
+            if at is None:
+                unknown[field] = raw
+            else:
+                batch.put(at, field, raw)
+        if not self._load.grow:
+            batch.refuse_unknown(unknown)
+        absent = batch.absent()
+        if self._load.grow:
+            self._wish(batch, unknown, absent)
+        else:
+            batch.refuse_absent(absent)
+        return Fitted(batch.texts, batch.bad)
+
+    def _wish(
+        self, batch: _Batch, unknown: Mapping[str, pa.StringArray], absent: Mapping[int, npt.NDArray[np.int64]]
+    ) -> None:
+        """Gather wishes from the records that are not bad for another reason."""
+        if not self._load.exists and len(batch.good()):
+            self.wishes.note(batch.schema_of(batch.good()))
+        self._wish_for_schemas(batch)
+        for field, raw in unknown.items():
+            self._wish_for_field(batch, field, raw)
+        for at, rows in absent.items():
+            if len(rows := batch.good_of(rows)):
+                self.wishes.note(batch.schema_of(rows))
+                self.wishes.nullable[self._load.columns[at].name] = None
+        for row, column, wider in batch.narrow:
+            if row not in batch.faults:
+                self.wishes.note(batch.schema_of(np.array([row])))
+                self.wishes.widen_column(column, wider)
+
+    def _wish_for_schemas(self, batch: _Batch) -> None:
+        """A schema's fields get their columns also where no record has a value for them yet."""
+        ids = batch.schema_ids.take(pa.array(batch.good())).drop_null().unique().to_pylist()
+        for schema_id in ids:
+            if schema_id in self._known_schemas:
+                continue
+            self._known_schemas.add(schema_id)
+            for field, wanted in self._types_of(schema_id).items():
+                if self._matcher.column_of(field) is None and _nameable(field):
+                    self.wishes.note(schema_id)
+                    self.wishes.add_column(field, wanted)
+
+    def _wish_for_field(self, batch: _Batch, field: str, raw: pa.StringArray) -> None:
+        if not _nameable(field):
+            batch.refuse_unknown({field: raw})
+            return
+        rows = batch.good_of(_present(raw))
+        if not len(rows) or (column_name(field) in self.wishes.add and _all_known(self._types_of, field, batch, rows)):
+            return
+        wanted = type_of_values(raw.take(pa.array(rows)))
+        if wanted is not None:
+            self.wishes.note(batch.schema_of(rows))
+            self.wishes.add_column(field, wanted)
+
+
+def _all_known(types_of: SchemaTypes, field: str, batch: _Batch, rows: npt.NDArray[np.int64]) -> bool:
+    """Whether the schemas of all these rows have said the field's type already."""
+    ids = batch.schema_ids.take(pa.array(rows)).unique().to_pylist()
+    return all(schema_id is not None and field in types_of(schema_id) for schema_id in ids)
+
+
+def _nameable(field: str) -> bool:
+    return 0 < len(column_name(field)) <= MAX_NAME
+
+
+def _present(raw: pa.StringArray) -> npt.NDArray[np.int64]:
+    """Rows with a value: neither absent nor the JSON null."""
+    return np.flatnonzero(pc.fill_null(pc.not_equal(raw, "null"), False).to_numpy(zero_copy_only=False))
+
+
+class _Batch:
+    """The state of one call: texts by column, the first fault of each row, values that a wider type would take."""
+
+    def __init__(self, load: ColumnsLoad, rows: int, schema_ids: pa.Int32Array) -> None:
+        self._load, self._rows = load, rows
+        # 0 stands for "no schema" in the metadata of a tombstone; the registry begins at 1.
+        self.schema_ids = pc.if_else(pc.equal(schema_ids, 0), pa.scalar(None, pa.int32()), schema_ids)
+        self.texts: list[pa.StringArray | None] = [None] * len(load.columns)
+        self.faults: dict[int, BadRecord] = {}
+        self.narrow: list[tuple[int, Column, ColumnType]] = []
+        self._fields: dict[int, str] = {}
+
+    @property
+    def bad(self) -> tuple[BadRecord, ...]:
+        return tuple(self.faults[row] for row in sorted(self.faults))
+
+    def good(self) -> npt.NDArray[np.int64]:
+        """Rows without a fault."""
+        return self.good_of(np.arange(self._rows))
+
+    def good_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Those of `rows` without a fault."""
+        return rows[~np.isin(rows, list(self.faults))] if self.faults else rows
+
+    def schema_of(self, rows: npt.NDArray[np.int64]) -> int | None:
+        """The schema id of the first of these rows."""
+        found: int | None = self.schema_ids[int(rows[0])].as_py()
+        return found
+
+    def refuse(self, rows: Iterable[int], reason: str, detail: str) -> None:
+        """These rows are bad, unless they are so already."""
+        for row in rows:
+            self.faults.setdefault(int(row), BadRecord(int(row), reason, detail))
+
+    def put(self, at: int, field: str, raw: pa.StringArray) -> None:
+        """The values of a field, into its column."""
+        column = self._load.columns[at]
+        if column.name == METADATA or column.generated:
+            whose = "the sink's own" if column.name == METADATA else "numbered by Snowflake"
+            detail = f"field {field!r} would go into column {column.name}, which is {whose}"
+            self.refuse(_present(raw), AMBIGUOUS_FIELD, detail)
+            return
+        cells = to_cells(raw, column.type)
+        for misfit in cells.misfits:
+            if misfit.wider is not None and self._load.grow:
+                self.narrow.append((misfit.row, column, misfit.wider))
+            else:
+                self.refuse([misfit.row], UNFITTING_VALUE, f"field {field!r}, column {column.name}: {misfit.detail}")
+        self._join(at, field, cells.texts)
+
+    def _join(self, at: int, field: str, texts: pa.StringArray) -> None:
+        before = self.texts[at]
+        if before is None:
+            self.texts[at], self._fields[at] = texts, field
+            return
+        both = np.flatnonzero(pc.and_(before.is_valid(), texts.is_valid()).to_numpy(zero_copy_only=False))
+        name = self._load.columns[at].name
+        detail = f"fields {self._fields[at]!r} and {field!r} would both go into column {name}"
+        self.refuse(both, AMBIGUOUS_FIELD, detail)
+        self.texts[at] = pc.coalesce(before, texts)
+
+    def refuse_unknown(self, unknown: Mapping[str, pa.StringArray]) -> None:
+        """Fields without a column make a record bad where they have a value: nothing is left out unsaid."""
+        for field, raw in unknown.items():
+            detail = f"the table has no column for field {field!r}, and none is added"
+            self.refuse(_present(raw), UNKNOWN_FIELD, detail)
+
+    def absent(self) -> dict[int, npt.NDArray[np.int64]]:
+        """By column that must have a value: the rows without one."""
+        found: dict[int, npt.NDArray[np.int64]] = {}
+        misfits = {(row, column.name) for row, column, _ in self.narrow}
+        for at, column in enumerate(self._load.columns):
+            if not column.required or column.name == METADATA:
+                continue
+            texts = self.texts[at]
+            rows = (
+                np.arange(self._rows)
+                if texts is None
+                else np.flatnonzero(texts.is_null().to_numpy(zero_copy_only=False))
+            )
+            if misfits:
+                rows = np.array([row for row in rows if (row, column.name) not in misfits], np.int64)
+            if len(rows):
+                found[at] = rows
+        return found
+
+    def refuse_absent(self, absent: Mapping[int, npt.NDArray[np.int64]]) -> None:
+        """Records without a value for a column that must have one are bad."""
+        for at, rows in absent.items():
+            detail = f"no value for column {self._load.columns[at].name}, which is NOT NULL"
+            self.refuse(rows, MISSING_VALUE, detail)
+
+
+def wanted(topic: str, partition: int, table: str, wishes: Wishes) -> Wanted:
+    """The wishes of a partition's records, as its report."""
+    add = {name: str(wish) for name, wish in wishes.add.items()}
+    widen = {name: str(wish) for name, wish in wishes.widen.items()}
+    return Wanted(topic, partition, table, wishes.schema_id, add, list(wishes.nullable), widen)

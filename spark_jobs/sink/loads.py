@@ -1,0 +1,104 @@
+"""How each table of a sink is loaded: found out once for an epoch, made where it is absent, and anew when it changes.
+
+On the driver, in the session of its batches, and never inside a transaction: what is made here is DDL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from snowflake.connector import SnowflakeConnection
+
+from firn.connector.config import SinkConfig
+from firn.errors import TerminalError
+from spark_jobs.sink.columns.load import ColumnsLoad, Load, PipeLoad, VariantLoad
+from spark_jobs.sink.columns.wanted import Wanted
+from spark_jobs.sink.context import SinkContext
+from spark_jobs.sink.evolution import Evolution, SchemaChange
+from spark_jobs.sink.identifiers import Namespace, table_for
+from spark_jobs.sink.landing import LandingTable
+from spark_jobs.sink.pipes import check_pipe, user_pipe
+from spark_jobs.sink.tables import absent_table, check_columns, describe, ensure_variant_table
+
+
+class Loads:
+    """The loads of one epoch, in one session."""
+
+    def __init__(self, context: SinkContext, connection: SnowflakeConnection) -> None:
+        self._config, self._namespace, self._connection = context.config, context.namespace, connection
+        self._loads: dict[str, Load] = {}
+        self._landings: dict[str, LandingTable] = {}
+        evolving = context.config.auto_evolve is not False
+        self._evolution = Evolution(context.namespace, context.config.name, context.config.tables, evolving)
+
+    def of_topics(self, topics: Iterable[str]) -> dict[str, Load]:
+        """The loads by topic. Makes what a VariantLoad needs. Raises ConfigError where a table cannot take records."""
+        tables = {topic: table_for(topic, self._config.table_map) for topic in topics}
+        for table in sorted({*tables.values()} - self._loads.keys()):
+            self._look(table)
+        return {topic: self._loads[table] for topic, table in tables.items()}
+
+    def of_table(self, table: str) -> Load:
+        """The load of a table that was looked at."""
+        return self._loads[table]
+
+    def landing_of(self, table: str) -> LandingTable:
+        """Where the records of a PipeLoad wait for its SELECT."""
+        return self._landings[table]
+
+    def evolve(self, wanted: Sequence[Wanted]) -> tuple[SchemaChange, ...]:
+        """Change the tables as their records want it, and look at them anew; returns what was done."""
+        before = {each.table: self._loads[each.table] for each in wanted}
+        columns = {
+            table: load.columns if load.exists else None
+            for table, load in before.items()
+            if isinstance(load, ColumnsLoad)
+        }
+        changes = self._evolution.apply(self._connection, wanted, columns)
+        for table, load in before.items():
+            self._look(table)
+            if self._loads[table] == load:
+                raise _unchanged(self._namespace, table, wanted)
+        return changes
+
+    def _look(self, table: str) -> None:
+        load = load_of(self._connection, self._namespace, self._config, table)
+        match load:
+            case VariantLoad():
+                ensure_variant_table(
+                    self._connection,
+                    self._namespace,
+                    table,
+                    create=self._config.auto_create_tables,
+                    tables=self._config.tables,
+                )
+            case ColumnsLoad() if not load.exists and not self._config.auto_create_tables:
+                raise absent_table(self._namespace, table, self._config.tables)
+            case ColumnsLoad() if load.exists:
+                check_columns(self._namespace.qualified(table), load.columns, load)
+            case PipeLoad():
+                check_pipe(self._connection, self._namespace, table, load)
+                self._landings[table] = LandingTable(self._namespace, self._config.name, table)
+                self._landings[table].prepare(self._connection)
+        self._loads[table] = load
+
+
+def load_of(connection: SnowflakeConnection, namespace: Namespace, config: SinkConfig, table: str) -> Load:
+    """How a table is loaded, as the configuration and Snowflake say. Changes nothing."""
+    if pipe := user_pipe(connection, namespace, table, fields=config.schematization):
+        return pipe
+    if not config.schematization:
+        return VariantLoad()
+    shape = describe(connection, namespace, table)
+    if shape is None:  # whatever its first records have, the table is made with it
+        return ColumnsLoad((), exists=False, grow=True)
+    return ColumnsLoad(shape.columns, True, shape.evolves if config.auto_evolve is None else config.auto_evolve)
+
+
+def _unchanged(namespace: Namespace, table: str, wanted: Sequence[Wanted]) -> TerminalError:
+    first = next(each for each in wanted if each.table == table)
+    return TerminalError(
+        f"Columns were added or changed, and the table has none of it: {first}.",
+        where=namespace.qualified(table),
+        next_step="Look at who else changes the table, and at FIRN_SCHEMA_CHANGES; then start the sink again.",
+    )

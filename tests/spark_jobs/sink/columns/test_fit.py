@@ -1,0 +1,172 @@
+"""Records fitted to a table: where each value goes, which records have no place, what the table would need."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.sink.columns.fit import Fitted, Fitter, wanted
+from spark_jobs.sink.columns.load import ColumnsLoad
+from spark_jobs.sink.columns.matching import Matcher, column_name
+from spark_jobs.sink.columns.model import METADATA_COLUMN, Column, Columns, ColumnType, column_type
+from spark_jobs.sink.columns.wanted import Wanted
+
+CITY = Column("CITY", column_type("VARCHAR"))
+AGE = Column("AGE", column_type("NUMBER(3,0)"))
+ODD = Column("has cat", column_type("BOOLEAN"))
+LOAD = ColumnsLoad((METADATA_COLUMN, CITY, AGE, ODD), exists=True, grow=False)
+GROWING = ColumnsLoad(LOAD.columns, exists=True, grow=True)
+SCHEMAS = {7: {"city": column_type("VARCHAR"), "size": column_type("FLOAT")}, 8: {"size": column_type("VARCHAR")}}
+
+
+def fitter(load: ColumnsLoad) -> Fitter:
+    return Fitter(load, lambda schema_id: SCHEMAS[schema_id])
+
+
+def fit(load: ColumnsLoad, *records: Any, ids: list[int | None] | None = None, by: Fitter | None = None) -> Fitted:
+    texts = pa.array([json.dumps(record) for record in records], pa.string())
+    return (by or fitter(load)).fit(texts, pa.array(ids or [None] * len(records), pa.int32()))
+
+
+def rows(fitted: Fitted) -> list[list[str | None] | None]:
+    return [None if texts is None else texts.to_pylist() for texts in fitted.texts]
+
+
+def wishes(load: ColumnsLoad, *records: Any, ids: list[int | None] | None = None) -> Wanted | None:
+    by = fitter(load)
+    fit(load, *records, ids=ids, by=by)
+    return wanted("t", 0, "T", by.wishes) if by.wishes.any else None
+
+
+def with_columns(*columns: Column, grow: bool = False) -> ColumnsLoad:
+    return ColumnsLoad((METADATA_COLUMN, *columns), exists=True, grow=grow)
+
+
+def test_fields_find_their_columns_whatever_their_case_and_absent_ones_are_null() -> None:
+    fitted = fit(LOAD, {"City": "Oslo", "AGE": 3}, {"has cat": True}, {"city": None, "HAS CAT": False})
+    assert rows(fitted) == [None, ["Oslo", None, None], ["3", None, None], [None, "true", "false"]]
+    assert fitted.bad == ()
+
+
+def test_a_field_in_quotes_wants_the_column_of_exactly_that_name() -> None:
+    load = with_columns(CITY, Column("city", column_type("VARCHAR")))
+    fitted = fit(load, {"city": "exact", "CITY": "folded"}, {'"city"': "quoted"}, {"City": "any"})
+    assert rows(fitted)[1:] == [["folded", None, "any"], ["exact", "quoted", None]]
+
+
+def test_no_value_is_left_out_unsaid() -> None:
+    fitted = fit(LOAD, {"city": "a"}, {"street": "b"}, {"street": None}, [1], {"age": 1000}, {"record_metadata": {}})
+    assert [(bad.row, bad.reason) for bad in fitted.bad] == [
+        (1, "unknown_field"),
+        (3, "not_an_object"),
+        (4, "unfitting_value"),
+        (5, "ambiguous_field"),
+    ]
+    assert "'street'" in fitted.bad[0].detail
+    assert "column AGE" in fitted.bad[2].detail
+
+
+def test_two_fields_for_one_column_are_bad_only_where_both_have_a_value() -> None:
+    fitted = fit(LOAD, {"city": "a", "CITY": None}, {"city": "a", "CITY": "b"}, {"CITY": "c"})
+    assert [(bad.row, bad.reason) for bad in fitted.bad] == [(1, "ambiguous_field")]
+    cities = rows(fitted)[1]
+    assert cities
+    assert (cities[0], cities[2]) == ("a", "c")
+
+
+def test_a_column_that_must_have_a_value_makes_records_without_one_bad() -> None:
+    load = with_columns(CITY, Column("ID", column_type("NUMBER"), nullable=False))
+    fitted = fit(load, {"id": 1}, {"city": "x"}, {"id": None})
+    assert [(bad.row, bad.reason) for bad in fitted.bad] == [(1, "missing_value"), (2, "missing_value")]
+    filled = with_columns(Column("ID", column_type("NUMBER"), nullable=False, default="7"))
+    assert fit(filled, {}).bad == ()
+
+
+def test_what_snowflake_numbers_takes_no_field() -> None:
+    load = with_columns(Column("ID", column_type("NUMBER"), nullable=False, generated=True))
+    assert [bad.reason for bad in fit(load, {}, {"id": 1}).bad] == ["ambiguous_field"]
+
+
+def test_new_fields_want_columns_with_the_types_of_their_schema_else_of_their_values() -> None:
+    found = wishes(GROWING, {"size": 1}, {"note": "x"}, {"note": None, "empty": None}, ids=[7, None, None])
+    assert found == Wanted("t", 0, "T", 7, {"SIZE": "FLOAT", "NOTE": "VARCHAR(16777216)"})
+
+
+def test_a_schema_wants_its_columns_before_they_have_values_and_two_schemas_agree_on_one() -> None:
+    found = wishes(GROWING, {"city": "a"}, {"size": "big"}, ids=[7, 8])
+    assert found is not None
+    assert found.add == {"SIZE": "VARIANT"}
+    assert wishes(GROWING, {"city": "a", "nothing": None}) is None
+
+
+def test_a_table_that_is_not_made_wants_its_columns_even_if_there_are_none() -> None:
+    absent = ColumnsLoad((), exists=False, grow=True)
+    assert wishes(absent, {}, ids=[0]) == Wanted("t", 0, "T", None)
+    found = wishes(absent, {"Name": "x", '"exact"': 1.5})
+    assert found is not None
+    assert found.add == {"NAME": "VARCHAR(16777216)", "exact": "FLOAT"}
+
+
+def test_required_columns_become_nullable_and_narrow_ones_wide() -> None:
+    load = with_columns(
+        Column("ID", column_type("NUMBER"), nullable=False), Column("CODE", column_type("VARCHAR(2)")), AGE, grow=True
+    )
+    found = wishes(load, {"id": 1, "code": "ab", "age": 1}, {"code": "abc"}, {"id": 2, "age": 12345})
+    assert found == Wanted("t", 0, "T", None, {}, ["ID"], {"CODE": "VARCHAR(16777216)", "AGE": "NUMBER(38,0)"})
+
+
+def test_bad_records_want_nothing() -> None:
+    assert wishes(GROWING, {"new": 1, "has cat": [1]}, [1]) is None
+
+
+def test_a_field_that_no_column_can_be_named_after_is_bad() -> None:
+    fitted = fit(GROWING, {"": 1}, {"x" * 256: 1}, {"x" * 256: None})
+    assert [(bad.row, bad.reason) for bad in fitted.bad] == [(0, "unknown_field"), (1, "unknown_field")]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from(["a", "B", "c d", "é"]), st.integers() | st.none() | st.text()), min_size=1
+    )
+)
+def test_a_table_made_as_wanted_takes_every_record(records: list[dict[str, Any]]) -> None:
+    found = wishes(ColumnsLoad((), exists=False, grow=True), *records)
+    assert found is not None
+    columns: Columns = (METADATA_COLUMN, *(Column(name, column_type(text)) for name, text in found.add.items()))
+    fitted = fit(ColumnsLoad(columns, exists=True, grow=False), *records)
+    assert fitted.bad == ()
+    for at, record in enumerate(records):
+        for field, value in record.items():
+            column = Matcher(columns).column_of(field)
+            texts = None if column is None else fitted.texts[column]
+            got = None if texts is None else texts[at].as_py()
+            assert (got is None) == (value is None)
+
+
+@pytest.mark.parametrize(
+    ("field", "name"), [("abc", "ABC"), ("a b", "A B"), ('"', '"'), ('"a""b"', 'a"b'), ("数据", "数据"), ('""', '""')]
+)
+def test_names_of_new_columns_are_the_official_ones(field: str, name: str) -> None:
+    assert column_name(field) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("INT", "NUMBER(38,0)"), ("number(10, 2)", "NUMBER(10,2)"), ("STRING", "VARCHAR(16777216)"),
+        ("CHAR", "VARCHAR(1)"),
+        ("DOUBLE PRECISION", "FLOAT"), ("TIMESTAMP_LTZ(3)", "TIMESTAMP_LTZ(3)"), ("TIME", "TIME(9)"),
+        ("BINARY", "BINARY(8388608)"),
+        ("VECTOR(FLOAT, 3)", "VECTOR(FLOAT, 3)"), ("GEOGRAPHY", "GEOGRAPHY"), ("variant", "VARIANT"),
+    ],
+)  # fmt: skip
+def test_types_are_read_under_all_their_names(text: str, same: str) -> None:
+    found: ColumnType = column_type(text)
+    assert str(found) == same
+    assert column_type(str(found)) == found
