@@ -19,7 +19,18 @@ from fakesnow.statement_type import statement_type_id
 from pyarrow.compute import match_like
 from sqlglot import Expr, exp
 
-from firn.local.snowflake import dml, enforce, functions, grants, leftovers, loading, privileges, stages, temporary
+from firn.local.snowflake import (
+    dml,
+    enforce,
+    functions,
+    grants,
+    leftovers,
+    loading,
+    positional,
+    privileges,
+    stages,
+    temporary,
+)
 from firn.local.snowflake.answers import Answer
 from firn.local.snowflake.errors import to_snowflake, unsupported
 from firn.local.snowflake.locks import Claim
@@ -168,7 +179,8 @@ class Cursor(FakeSnowflakeCursor):
         """Run a statement on DuckDB without locks and transactions; returns the count of affected rows."""
         session = self._conn
         expression = stages.unquoted(temporary.localise(session, expression.copy()))
-        expression = functions.fill_in(session, functions.variants(expression))
+        expression = positional.paths(positional.named(session, expression))
+        expression = functions.fill_in(session, functions.wide_numbers(functions.variants(expression)))
         params = dict(params) if isinstance(params, dict) else None if params is None else list(params)
         self.check_db_and_schema(expression)
         if isinstance(expression, exp.Copy):

@@ -96,7 +96,7 @@ _RULES = [
     _Rule(duckdb.CatalogException, r"(.*)", MISSING, "SQL compilation error:\n{0}"),
     _Rule(
         duckdb.BinderException,
-        r"(?:Referenced (?:update )?column|column) \"?([^\s\"]+)\"? not found",
+        r"(?:Referenced (?:update )?column|column) \"?([^\"]+?)\"? not found|column with name \"([^\"]+)\"",
         INVALID_IDENTIFIER,
         "SQL compilation error: error line 1 at position 0\ninvalid identifier '{0}'",
     ),
@@ -166,7 +166,7 @@ def _from_duckdb(error: duckdb.Error) -> sf.ProgrammingError:
     first_line = message.split("\n", 1)[0]
     for rule in _RULES:
         if isinstance(error, rule.exception) and (match := re.search(rule.pattern, first_line, re.IGNORECASE)):
-            return sql_error(rule.code, rule.text.format(match[1]))
+            return sql_error(rule.code, rule.text.format(next(filter(None, match.groups()), "")))
     return sql_error(INTERNAL, first_line)
 
 

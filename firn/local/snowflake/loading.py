@@ -16,6 +16,7 @@ from fakesnow import copy_into as fake
 from fakesnow.transforms import stage
 from sqlglot import Expr, exp
 
+from firn.local.snowflake import temporary
 from firn.local.snowflake.answers import NUMBER, TEXT, Answer
 from firn.local.snowflake.errors import sql_error, unsupported
 
@@ -45,7 +46,9 @@ class Load:
 
     @property
     def history(self) -> str:
-        """The load history beside the target table."""
+        """The load history beside the target table; a temporary table's is temporary too."""
+        if self.table.catalog.upper() == "TEMP":
+            return temporary.HISTORY
         return f'"{self.table.catalog}"._fs_information_schema._fs_load_history'
 
     @property
@@ -57,6 +60,8 @@ class Load:
 def copy_into(session: Session, expression: exp.Copy, params: Any) -> Answer:
     """Load the files; answers one row a file. Raises for a missing file, a bad value, an option it lacks."""
     load = _prepare(session, expression, params)
+    if load.history == temporary.HISTORY:
+        temporary.make_history(session)
     if not load.files:
         return Answer.status("Copy executed with 0 files processed.")
     loaded_before = set() if load.force else _loaded_before(load)

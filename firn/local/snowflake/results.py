@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from fakesnow.arrow import to_ipc, to_sf
 
 def encode(table: pa.Table, rowtype: list[Any]) -> str:
     """The rows as base64 of an Arrow stream."""
+    table = _narrowed(table)
     converted = to_sf(table, rowtype)
     for index, field in enumerate(converted.schema):
         if pa.types.is_struct(field.type) and table.column(index).null_count:
@@ -19,6 +21,15 @@ def encode(table: pa.Table, rowtype: list[Any]) -> str:
                 index, _nullable(field), _with_nulls(converted.column(index), table.column(index))
             )
     return b64encode(to_ipc(converted)).decode()
+
+
+def _narrowed(table: pa.Table) -> pa.Table:
+    """Whole numbers as 64 bits where all of a column fit, as Snowflake sends them: the client makes them int."""
+    for index, field in enumerate(table.schema):
+        if pa.types.is_decimal(field.type) and field.type.scale == 0:
+            with suppress(pa.ArrowInvalid):
+                table = table.set_column(index, field.name, table.column(index).cast(pa.int64()))
+    return table
 
 
 def _nullable(field: pa.Field) -> pa.Field:

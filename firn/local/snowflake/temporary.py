@@ -8,12 +8,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fakesnow.info_schema import SQL_CREATE_LOAD_HISTORY_TABLE
 from sqlglot import Expr, exp
 
 from firn.local.snowflake.statements import Statement
 
 if TYPE_CHECKING:
     from firn.local.snowflake.session import Session
+
+
+HISTORY = "temp.main._fs_load_history"
+"""The load history of a session's temporary tables."""
+_MAKE_HISTORY = SQL_CREATE_LOAD_HISTORY_TABLE.template.replace(
+    "create table if not exists ${catalog}._fs_information_schema._fs_load_history",
+    f"CREATE TEMPORARY TABLE IF NOT EXISTS {HISTORY}",
+)
+
+
+def make_history(session: Session) -> None:
+    """Make the session's load history, unless it is there."""
+    session.duck.execute(_MAKE_HISTORY)
 
 
 def localise(session: Session, expression: Expr) -> Expr:
@@ -38,10 +52,16 @@ def localise(session: Session, expression: Expr) -> Expr:
 
 
 def remember(session: Session, expression: Expr) -> None:
-    """After it ran: what was made or dropped."""
-    if name := expression.args.get("_temporary"):
-        session.temporary.add(name)
-    session.temporary -= expression.args.get("_dropped", frozenset())
+    """After it ran: what was made or dropped; neither has loaded a file."""
+    made = expression.args.get("_temporary")
+    gone = session.temporary & expression.args.get("_dropped", frozenset())
+    if made or gone:
+        make_history(session)
+        names = [name.rpartition(".")[2] for name in (made, *gone) if name]
+        session.duck.execute(f"DELETE FROM {HISTORY} WHERE list_contains(?, TABLE_NAME)", [names])  # noqa: S608
+    if made:
+        session.temporary.add(made)
+    session.temporary -= gone
 
 
 def _made(expression: Expr) -> exp.Table | None:
