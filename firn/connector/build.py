@@ -11,9 +11,11 @@ from firn.connector.config import (
     ProxyConfig,
     SinkConfig,
     SnowflakeConfig,
+    TableConfig,
+    TableType,
 )
 from firn.connector.conversion import header_format
-from firn.connector.rules import dead_letter_topic, first_offset, kafka_properties
+from firn.connector.rules import dead_letter_topic, first_offset, kafka_properties, makes_tables
 
 
 def build(check: Check, value: ConverterConfig, key: ConverterConfig) -> SinkConfig:
@@ -37,9 +39,10 @@ def build(check: Check, value: ConverterConfig, key: ConverterConfig) -> SinkCon
         errors=_errors(check),
         kafka=kafka_properties(check),
         first_offset="latest" if first_offset(check) == "latest" else "earliest",
-        auto_create_tables=get("auto.create.tables"),
+        auto_create_tables=makes_tables(check),
         schematization=get("snowflake.enable.schematization"),
         auto_evolve=get("auto.evolve"),
+        tables=TableConfig(TableType(get("firn.table.type")), get("firn.table.cluster.by")),
         batch_records=get("firn.batch.records"),
         batch_bytes=get("firn.batch.bytes"),
         topic_refresh_seconds=get("firn.topics.refresh.seconds"),

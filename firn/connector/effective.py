@@ -9,12 +9,10 @@ from firn.connector.parameter import Effect, Parameter
 from firn.connector.parameters import PARAMETERS
 from firn.connector.parameters.converters import KEY_OPTIONS, VALUE_OPTIONS
 from firn.connector.parameters.kafka import CLOUD
-from firn.connector.parameters.loading import STREAMING
 from firn.connector.rules import kafka_properties
 
 # Groups whose defaults say nothing about this sink.
 _QUIET = {VALUE_OPTIONS[0].group, KEY_OPTIONS[0].group, CLOUD[0].group}
-_PENDING = {"snowflake.enable.schematization", "auto.evolve"}
 FAULT = "fault"
 
 
@@ -74,8 +72,7 @@ def _telling(check: Check, parameter: Parameter) -> bool:
     if parameter.group in _QUIET or parameter.reader.why:
         return False
     if parameter.effect is Effect.PENDING:
-        streaming = check.method is Method.SNOWPIPE_STREAMING and parameter in STREAMING
-        return streaming or parameter.name in _PENDING
+        return check.method is Method.SNOWPIPE_STREAMING
     return parameter.effect is Effect.HONOURED
 
 
@@ -90,10 +87,7 @@ def _given(check: Check, name: str) -> Effective:
 
 
 def _effect(check: Check, parameter: Parameter) -> str:
-    """What becomes of a parameter with the value it has: what is still to come may well be switched off."""
+    """What becomes of a parameter with the value it has."""
     if any(fault.name == parameter.name for fault in check.faults):
         return FAULT
-    if parameter.effect is Effect.PENDING and parameter not in STREAMING:
-        pending = any(sentence.startswith(parameter.name) for sentence in check.pending)
-        return Effect.PENDING if pending else Effect.HONOURED
     return parameter.effect

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from firn.connector.expressions import expressions
 from firn.connector.parameter import Reader, ReadError
 from firn.registry_urls import without_login
 
@@ -160,6 +161,7 @@ TOPIC = Reader("topic", _topic)
 TOPICS = Reader("list of topics", _topics)
 REGEX = Reader("regular expression", _regex)
 TABLE_MAP = Reader("map", _table_map)
+EXPRESSIONS = Reader("list of SQL expressions", expressions)
 SNOWFLAKE_URL = Reader("address", _url)
 URLS = Reader("list of addresses", _urls)
 HOST = Reader("host", _host)

@@ -11,7 +11,7 @@ import re
 from pydantic import SecretStr
 
 from firn.connector.checked import Check
-from firn.connector.config import KafkaProperty, Method
+from firn.connector.config import KafkaProperty, Method, TableType
 from firn.connector.parameter import Effect, ReadError
 from firn.connector.parameters import PARAMETERS
 from firn.connector.parameters.loading import STREAMING
@@ -33,6 +33,7 @@ def apply_rules(check: Check) -> None:
             check.fault(name, "is required")
     _topics(check)
     _method(check)
+    _tables(check)
     _login(check)
     _proxy(check)
     _buffers(check)
@@ -58,6 +59,11 @@ def first_offset(check: Check) -> str:
         if check.has(name) and check.given[name].value:
             return str(check.given[name].value).strip().lower()
     return "earliest"
+
+
+def makes_tables(check: Check) -> bool:
+    """Whether a table that is absent is made."""
+    return bool(check.get("auto.create.tables")) and check.get("snowflake.autocreate.table.type") != "none"
 
 
 def dead_letter_topic(check: Check) -> str | None:
@@ -87,10 +93,23 @@ def _method(check: Check) -> None:
         for parameter in STREAMING:
             if parameter.effect is Effect.PENDING and check.has(parameter.name):
                 check.warn(parameter.name, "has no effect with SNOWPIPE.")
-    if check.get("snowflake.enable.schematization"):
-        check.pending.append("snowflake.enable.schematization is still to come; leave it out for RECORD_CONTENT.")
-    if check.get("auto.evolve"):
-        check.pending.append("auto.evolve is still to come; leave it out.")
+
+
+def _tables(check: Check) -> None:
+    if check.get("auto.evolve") and not check.get("snowflake.enable.schematization"):
+        check.warn("auto.evolve", "has no effect without snowflake.enable.schematization=true.")
+    if check.get("snowflake.autocreate.table.type") == "iceberg":
+        problem = "is refused: Firn does not write to Iceberg tables"
+        check.fault("snowflake.autocreate.table.type", problem, ("snowflake", "none"))
+    if check.get("firn.table.type") == TableType.INTERACTIVE:
+        if check.method is Method.SNOWPIPE:
+            problem = "needs snowflake.ingestion.method=SNOWPIPE_STREAMING: interactive tables take no COPY"
+            check.fault("firn.table.type", problem, (TableType.STANDARD, TableType.TRANSIENT))
+        if not check.has("firn.table.cluster.by"):
+            check.fault("firn.table.cluster.by", "is required with firn.table.type=interactive")
+    for name in ("firn.table.type", "firn.table.cluster.by"):
+        if check.has(name) and not makes_tables(check):
+            check.warn(name, "has no effect: the sink is told not to make tables.")
 
 
 def _login(check: Check) -> None:

@@ -53,7 +53,7 @@ def describe(connection: SnowflakeConnection, namespace: Namespace, table: str) 
         return None
     schema = f"{quoted(namespace.database)}.{quoted(namespace.schema)}"
     name = stored(table)
-    rows = query(connection, _SHOW.format(pattern=_like(name), schema=schema))
+    rows = query(connection, _SHOW.format(pattern=like(name), schema=schema))
     shown = next((row for row in rows if row["name"] == name), {})
     return TableShape(columns, shown.get("enable_schema_evolution") == "Y", _kind(shown))
 
@@ -99,7 +99,7 @@ def ensure_variant_table(
 def absent_table(
     namespace: Namespace, table: str, tables: TableConfig, columns: Columns = TYPED_COLUMNS
 ) -> ConfigError:
-    """The error about a table that is absent and that the sink must not make; `columns` are those it cannot do without."""
+    """The error about a table that is absent and that the sink must not make; `columns`: what it must have."""
     statement = " ".join(create_statement(namespace, table, columns, tables, evolving=columns == TYPED_COLUMNS).split())
     return ConfigError(
         f"Table not found: {namespace.qualified(table)}.",
@@ -187,6 +187,6 @@ def _kind(shown: Mapping[str, Any]) -> TableType:
     return TableType.TRANSIENT if shown.get("kind") == "TRANSIENT" else TableType.STANDARD
 
 
-def _like(name: str) -> str:
+def like(name: str) -> str:
     """A pattern of LIKE that means this name alone, inside of single quotes (where a backslash is written twice)."""
     return re.sub(r"[\\_%]", r"\\\\\g<0>", name).replace("'", "''")

@@ -29,9 +29,7 @@ def pending(
     reader: Reader,
     doc: str,
     default: str | None = None,
-    reason: str = "Governs SNOWPIPE_STREAMING, which is still to come.",
     *,
-    v4_default: str | None = None,
     secret: bool = False,
 ) -> Parameter:
     """A parameter that is checked in full and governs what cannot be run yet."""
@@ -40,9 +38,8 @@ def pending(
         reader,
         doc,
         default,
-        v4_default=v4_default,
         effect=Effect.PENDING,
-        reason=reason,
+        reason="Governs SNOWPIPE_STREAMING, which is still to come.",
         secret=secret,
         empty=True,
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from firn.connector import readers as r
-from firn.connector.parameters.make import group, honoured, no_effect, pending
+from firn.connector.config import TableType
+from firn.connector.parameters.make import group, honoured, no_effect
 
 _SECRET = "Snowflake secret"  # noqa: S105 (where it comes from, not what it is)
 _OAUTH = "only the OAuth login uses it, and Firn logs in with a key pair."
@@ -88,25 +89,36 @@ TABLES = group(
     honoured(
         "snowflake.topic2table.map",
         r.TABLE_MAP,
-        "<topic>:<table>, separated by commas; the topic may be a regular expression, and no two may overlap. Topics "
-        "that are not named go to a table of their own name.",
+        "<topic>:<table>, separated by commas; the topic may be a regular expression, and no two may overlap: neither "
+        "in the file nor by matching one topic that the sink reads. Topics that are not named go to a table of their "
+        "own name. Many topics may go to one table.",
         "",
     ),
     honoured("auto.create.tables", r.BOOLEAN, "Make a table that is absent.", "true"),
-    pending(
+    honoured(
         "snowflake.enable.schematization",
         r.BOOLEAN,
-        "A column for each field of a record instead of RECORD_CONTENT, whatever the method.",
+        "A column for each first-level field of a record instead of RECORD_CONTENT, whatever the method.",
         "false",
-        "Typed columns are still to come.",
         v4_default="true",
     ),
-    pending(
+    honoured(
         "auto.evolve",
         r.BOOLEAN,
-        "Add columns to existing tables as records bring new fields.",
-        "false",
-        "The evolution of tables is still to come.",
+        "With typed columns: whether records that bring new fields, lack required ones or need a wider type change the "
+        "table. Not given: those tables evolve that have ENABLE_SCHEMA_EVOLUTION, as the ones do that the sink makes.",
+    ),
+    honoured(
+        "firn.table.type",
+        r.one_of(*TableType),
+        "Type of the tables that the sink makes. Interactive ones can only be streamed into (SNOWPIPE_STREAMING), and "
+        "need firn.table.cluster.by.",
+        str(TableType.STANDARD),
+    ),
+    honoured(
+        "firn.table.cluster.by",
+        r.EXPRESSIONS,
+        "Clustering key of the tables that the sink makes: SQL expressions over their columns, separated by commas.",
     ),
     honoured(
         "behavior.on.null.values",

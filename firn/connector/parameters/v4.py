@@ -6,9 +6,10 @@ from firn.connector import readers as r
 from firn.connector.parameters.make import group, honoured, no_effect, refused
 
 _CACHE = "Firn looks at tables once for each run."
-_ICEBERG = "Firn writes to standard tables and makes them so: leave it out."
+_ICEBERG = "Firn does not write to Iceberg tables: leave it out."
+_GROUPS = "the name of a table is taken as it stands, as by default in the official connector"
 _NAMES = "names of tables are always made valid and folded, as the classic connector does"
-_CHECKED = "Firn checks what it sends and what Snowflake answers in any case."
+_CHECKED = "Firn fits each value to its column before it is sent, and checks what Snowflake answers, in any case."
 
 V4 = group(
     "Version 4 of the official connector",
@@ -24,11 +25,18 @@ V4 = group(
         "The name of this parameter in earlier versions.",
         "true",
     ),
+    honoured(
+        "snowflake.topic2table.map.regex.replacement",
+        r.only("false", _GROUPS),
+        "Whether $1 in a table of snowflake.topic2table.map stands for a group of the expression.",
+        "false",
+    ),
     no_effect(
         "snowflake.compatibility.enable.column.identifier.normalization",
         r.BOOLEAN,
         "Whether names of columns are folded.",
-        "RECORD_CONTENT keeps the names of fields as they are.",
+        "a field goes to the column of exactly its name, else to the one of its name in upper case; new columns are "
+        "named in upper case.",
     ),
     honoured(
         "snowflake.streaming.classic.offset.migration",
@@ -50,7 +58,12 @@ V4 = group(
     ),
     no_effect("snowflake.validation", r.one_of("client_side", "server_side"), "Who checks rows.", _CHECKED),
     no_effect("snowflake.client.validation.enabled", r.BOOLEAN, "Who checks rows, in earlier versions.", _CHECKED),
-    refused("snowflake.autocreate.table.type", r.TEXT, "Kind of tables that are made.", _ICEBERG),
+    honoured(
+        "snowflake.autocreate.table.type",
+        r.one_of("snowflake", "none", "iceberg"),
+        "Kind of tables that are made: `none` makes none, as auto.create.tables=false; `iceberg` is refused.",
+        "snowflake",
+    ),
     refused("snowflake.iceberg.create.table.options", r.TEXT, "Options of Iceberg tables.", _ICEBERG),
     no_effect(
         "snowflake.open.channel.io.threads",

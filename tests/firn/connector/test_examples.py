@@ -21,8 +21,8 @@ EXAMPLES: dict[str, tuple[set[str], tuple[str, ...]]] = {
     "classic-json.properties": (set(), ()),
     "course-managed.json": (set(), ()),
     "snowpipe-streaming.json": ({"consumer.override.max.poll.records"}, (STREAMING,)),
-    "snowpipe-streaming-schematized.properties": (set(), (STREAMING, "snowflake.enable.schematization")),
-    "high-performance-v4.properties": (set(), (STREAMING, "snowflake.enable.schematization")),
+    "snowpipe-streaming-schematized.properties": (set(), (STREAMING,)),
+    "high-performance-v4.properties": (set(), (STREAMING,)),
 }
 # Every parameter that the four documents name, also those whose names the text of the classic one has lost.
 NAMED = {

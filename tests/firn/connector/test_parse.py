@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from firn.connector.config import BufferConfig, KafkaProperty, MetadataConfig, Method, ProxyConfig
+from firn.connector.config import (
+    BufferConfig,
+    KafkaProperty,
+    MetadataConfig,
+    Method,
+    ProxyConfig,
+    TableConfig,
+    TableType,
+)
 from firn.connector.parse import check_sink_config, load_sink_config, parse_sink_config
 from firn.errors import ConfigError
 from tests.support.connectors import MINIMAL, private_key
@@ -91,13 +99,10 @@ def test_buffers_have_the_defaults_of_their_method() -> None:
 def test_what_cannot_run_yet_is_valid_and_said() -> None:
     raw = MINIMAL | {
         "connector.class": "com.snowflake.kafka.connector.SnowflakeStreamingSinkConnector",
-        "snowflake.enable.schematization": "true",
-        "auto.evolve": "true",
     }
     config = parse_sink_config(raw, where="x")
     assert config.method is Method.SNOWPIPE_STREAMING
-    assert len(config.pending) == 3
-    assert config.pending[0] == "Method SNOWPIPE_STREAMING is still to come; use SNOWPIPE."
+    assert config.pending == ("Method SNOWPIPE_STREAMING is still to come; use SNOWPIPE.",)
     assert parse_sink_config(MINIMAL, where="x").pending == ()
 
 
@@ -223,11 +228,10 @@ def test_effective_values_tell_where_they_come_from() -> None:
 
 
 def test_the_effect_of_a_value_tells_what_becomes_of_it() -> None:
-    raw = MINIMAL | {"buffer.size.bytes": "0", "errors.tolerance": "none", "auto.evolve": "true", "jmx": "true"}
+    raw = MINIMAL | {"buffer.size.bytes": "0", "errors.tolerance": "none", "jmx": "true"}
     effects = {line.name: line.effect for line in check_sink_config(raw, where="x").effective}
     assert effects["buffer.size.bytes"] == "fault"
     assert effects["errors.tolerance"] == effects["snowflake.enable.schematization"] == "honoured"
-    assert effects["auto.evolve"] == "pending"
     assert effects["jmx"] == "no effect"
 
 
@@ -235,6 +239,68 @@ def test_a_file_of_the_v4_connector_means_typed_columns_unless_it_says_otherwise
     v4 = MINIMAL | {"connector.class": "com.snowflake.kafka.connector.SnowflakeStreamingSinkConnector"}
     assert parse_sink_config(v4, where="x").schematization
     assert not parse_sink_config(v4 | {"snowflake.enable.schematization": "false"}, where="x").schematization
+
+
+def test_tables_evolve_as_they_say_themselves_unless_the_file_says_it() -> None:
+    typed = MINIMAL | {"snowflake.enable.schematization": "true"}
+    assert parse_sink_config(typed, where="x").auto_evolve is None
+    assert parse_sink_config(typed | {"auto.evolve": "true"}, where="x").auto_evolve is True
+    assert parse_sink_config(typed | {"auto.evolve": "false"}, where="x").auto_evolve is False
+    assert parse_sink_config(typed, where="x").pending == ()
+
+
+def test_evolution_without_typed_columns_is_warned_of() -> None:
+    assert "schematization=true" in warnings({"auto.evolve": "true"})["auto.evolve"]
+    assert "auto.evolve" not in warnings({"auto.evolve": "false"})
+    assert "auto.evolve" not in warnings({"auto.evolve": "true", "snowflake.enable.schematization": "true"})
+
+
+def test_the_type_and_the_clustering_key_of_tables() -> None:
+    assert parse_sink_config(MINIMAL, where="x").tables == TableConfig(TableType.STANDARD, None)
+    raw = {
+        "firn.table.type": "Transient",
+        "firn.table.cluster.by": " TO_DATE(A, 'x;--') ,RECORD_CONTENT:b::NUMBER(9, 2)",
+    }
+    tables = parse_sink_config(MINIMAL | raw, where="x").tables
+    assert tables == TableConfig(TableType.TRANSIENT, "TO_DATE(A, 'x;--'), RECORD_CONTENT:b::NUMBER(9, 2)")
+    assert raw.keys() <= warnings(raw | {"auto.create.tables": "false"}).keys()
+
+
+def test_interactive_tables_are_streamed_into_and_clustered() -> None:
+    found = faults(firn_table_type="interactive")
+    assert "needs snowflake.ingestion.method=SNOWPIPE_STREAMING" in found["firn.table.type"]
+    assert "is required with firn.table.type=interactive" in found["firn.table.cluster.by"]
+    streaming = {"snowflake_ingestion_method": "SNOWPIPE_STREAMING", "firn_table_cluster_by": "A"}
+    assert faults(firn_table_type="interactive", **streaming) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("A) AS SELECT 1; DROP TABLE T", "without its opening one"),
+        ("A; DROP TABLE T", "a semicolon"),
+        ("A -- B", "a comment"),
+        ("A // B", "a comment"),
+        ("A /* B", "a comment"),
+        ("$$A$$", "a text in $$"),
+        ("TO_DATE(A", "'(' that is not closed"),
+        ("F(A]", "']' without its opening one"),
+        ("'A", "a quote that is not closed"),
+        ('"A', "a quote that is not closed"),
+        (r"'A\'", "a quote that is not closed"),
+        ("A,,B", "an empty expression"),
+        ("A,", "an empty expression"),
+    ],
+)
+def test_a_clustering_key_is_expressions_and_nothing_else(text: str, problem: str) -> None:
+    assert problem in faults(firn_table_cluster_by=text)["firn.table.cluster.by"]
+
+
+def test_the_kind_of_tables_of_the_v4_connector() -> None:
+    kind = "snowflake.autocreate.table.type"
+    assert parse_sink_config(MINIMAL | {kind: "snowflake"}, where="x").auto_create_tables
+    assert not parse_sink_config(MINIMAL | {kind: "NONE"}, where="x").auto_create_tables
+    assert "Iceberg" in faults(snowflake_autocreate_table_type="iceberg")[kind]
 
 
 def test_an_empty_text_counts_as_absent_where_exported_files_carry_it() -> None:

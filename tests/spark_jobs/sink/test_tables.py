@@ -17,9 +17,10 @@ TYPED: Columns = (
     Column("ORDER", column_type("NUMBER(10,2)"), nullable=False),
     Column("mixed", column_type("VARCHAR")),
 )
+PLAIN = TableConfig()
 
 
-def statement(tables: TableConfig = TableConfig(), *, evolving: bool = False) -> str:
+def statement(tables: TableConfig = PLAIN, *, evolving: bool = False) -> str:
     return create_statement(NAMESPACE, "orders", TYPED, tables, evolving=evolving)
 
 
@@ -78,20 +79,19 @@ def refusal(columns: Columns, load: Load) -> ConfigError:
 
 
 def test_every_column_at_fault_is_named_with_its_type_and_the_statement_that_helps() -> None:
-    columns = (column("RECORD_METADATA VARCHAR(100)"), column("a_NOTE VARCHAR NOT NULL"))
+    columns = (column("RECORD_METADATA VARCHAR(100)"), Column("A b", column_type("BINARY(9)"), nullable=False))
     error = refusal(columns, VariantLoad())
     assert error.where == "DB.S.T"
     assert error.what.splitlines()[1:] == [
         "  RECORD_METADATA: has type VARCHAR(100), expected VARIANT",
         "  RECORD_CONTENT: is missing, expected VARIANT",
-        "  a_NOTE: has type VARCHAR(16777216) and is NOT NULL, and the sink has no value for it, expected nullable or a "
-        "default",
+        "  A b: has type BINARY(9) and is NOT NULL, and the sink has no value for it, expected nullable or a default",
     ]
     assert error.next_step.endswith(
         "Run: ALTER TABLE DB.S.T RENAME COLUMN RECORD_METADATA TO RECORD_METADATA_OLD; "
         "ALTER TABLE DB.S.T ADD COLUMN RECORD_METADATA VARIANT; "
         "ALTER TABLE DB.S.T ADD COLUMN RECORD_CONTENT VARIANT; "
-        'ALTER TABLE DB.S.T ALTER COLUMN "a_NOTE" DROP NOT NULL;'
+        'ALTER TABLE DB.S.T ALTER COLUMN "A b" DROP NOT NULL;'
     )
 
 
