@@ -9,10 +9,9 @@ zone: what comes without one is UTC.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import ROUND_FLOOR, Decimal
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -57,13 +56,12 @@ _QUICK_NUMBER = "[0-9]{1,13}"  # seconds or milliseconds, until the year 2286
 _ZULU = {Kind.TIMESTAMP_LTZ: "+00:00", Kind.TIMESTAMP_TZ: "+00:00"}
 
 
-@dataclass(frozen=True)
-class _Moment:
-    """What a text says: date and time of day, digits behind the second, minutes ahead of UTC (None: not said)."""
+class _Moment(NamedTuple):
+    """What a text says: date and time of day, digits behind the second, minutes ahead of UTC."""
 
     local: datetime
     fraction: str
-    offset: int | None
+    offset: int
 
 
 _Parts: TypeAlias = tuple[str | None, ...]
@@ -72,10 +70,12 @@ _Parts: TypeAlias = tuple[str | None, ...]
 class TimeConverter:
     """DATE `YYYY-MM-DD`, TIME `HH:MM:SS.f`, TIMESTAMP_NTZ the two with a blank between; _LTZ in UTC and _TZ also have
     `+HH:MM` behind. `.f` has as many digits as the column.
+
+    millis: numbers are milliseconds whatever their size, which otherwise tells their unit.
     """
 
-    def __init__(self, type_: ColumnType) -> None:
-        self._type = type_
+    def __init__(self, type_: ColumnType, *, millis: bool = False) -> None:
+        self._type, self._millis = type_, millis
         self._pattern, self._moment = (_TIME, _clock) if type_.kind is Kind.TIME else (_TIMESTAMP, _timestamp)
         self._quick = _QUICK.get(type_.kind, _QUICK_TIMESTAMP)
 
@@ -106,15 +106,12 @@ class TimeConverter:
             raise no_value_of(json, self._type)
         if number.adjusted() >= _MOST_DIGITS:
             raise OverflowError
-        power = next((power for limit, power in _UNITS if number.copy_abs() < limit), 0)
+        power = 6 if self._millis else next((power for limit, power in _UNITS if number.copy_abs() < limit), 0)
         nanos = int(number.scaleb(power, EXACT).to_integral_value(ROUND_FLOOR, EXACT))
         seconds, nanos = divmod(nanos, 1_000_000_000)
         return _Moment(_EPOCH + timedelta(seconds=seconds), f"{nanos:09d}", 0)
 
     def _printed(self, moment: _Moment) -> str:
-        offset = moment.offset or 0
-        if abs(offset) > _MAX_OFFSET:
-            raise ValueError
         match self._type.kind:
             case Kind.DATE:
                 return moment.local.date().isoformat()
@@ -123,9 +120,10 @@ class TimeConverter:
             case Kind.TIMESTAMP_NTZ:
                 return moment.local.isoformat(" ") + self._fraction(moment)
             case Kind.TIMESTAMP_LTZ:
-                return (moment.local - timedelta(minutes=offset)).isoformat(" ") + self._fraction(moment) + "+00:00"
+                utc = moment.local - timedelta(minutes=moment.offset)
+                return utc.isoformat(" ") + self._fraction(moment) + "+00:00"
             case _:
-                sign, (hours, minutes) = "-" if offset < 0 else "+", divmod(abs(offset), 60)
+                sign, (hours, minutes) = "-" if moment.offset < 0 else "+", divmod(abs(moment.offset), 60)
                 return moment.local.isoformat(" ") + self._fraction(moment) + f"{sign}{hours:02d}:{minutes:02d}"
 
     def _fraction(self, moment: _Moment) -> str:
@@ -144,8 +142,9 @@ class TimeConverter:
                 return self._joined(pc.utf8_slice_codeunits(raw, 1, 11), clock)
 
     def _of_numbers(self, raw: pa.StringArray) -> pa.StringArray:
-        numbers = raw.cast(pa.int64())
-        millis = pc.if_else(pc.less(numbers, _YEAR), pc.multiply(numbers, 1_000), numbers)
+        millis = raw.cast(pa.int64())
+        if not self._millis:
+            millis = pc.if_else(pc.less(millis, _YEAR), pc.multiply(millis, 1_000), millis)
         texts = millis.cast(pa.timestamp("ms")).cast(pa.string())
         match self._type.kind:
             case Kind.DATE:
@@ -172,21 +171,20 @@ class TimeConverter:
 
 
 def _timestamp(parts: _Parts) -> _Moment:
-    year, month, day = (int(part or 0) for part in parts[:3])
-    of_day = _clock(parts[3:])
-    return _Moment(of_day.local.replace(year=year, month=month, day=day), of_day.fraction, of_day.offset)
+    *numbers, fraction, zone = parts
+    year, month, day, hour, minute, second = [int(number or 0) for number in numbers]
+    return _Moment(datetime(year, month, day, hour, minute, second), fraction or "", _offset(zone))
 
 
 def _clock(parts: _Parts) -> _Moment:
-    hour, minute, second = (int(part or 0) for part in parts[:3])
-    return _Moment(_EPOCH.replace(hour=hour, minute=minute, second=second), parts[3] or "", _offset(parts[4]))
+    return _timestamp(("1970", "01", "01", *parts))
 
 
-def _offset(zone: str | None) -> int | None:
+def _offset(zone: str | None) -> int:
     if zone is None or zone in "Zz":
-        return None if zone is None else 0
+        return 0
     digits = zone[1:].replace(":", "")
-    minutes = int(digits[:2]) * 60 + int(digits[2:] or 0)
-    if int(digits[2:] or 0) > 59:
+    hours, minutes = int(digits[:2]), int(digits[2:] or 0)
+    if hours * 60 + minutes > _MAX_OFFSET or minutes > 59:
         raise ValueError
-    return -minutes if zone[0] == "-" else minutes
+    return -(hours * 60 + minutes) if zone[0] == "-" else hours * 60 + minutes

@@ -59,20 +59,23 @@ class Cells:
     misfits: tuple[Misfit, ...]
 
 
-def converter(type_: ColumnType) -> Converter:
-    """What converts the values of a column of this type."""
-    return _CONVERTERS.get(type_.kind, TimeConverter)(type_)
+def converter(type_: ColumnType, *, millis: bool = False) -> Converter:
+    """What converts the values of a column of this type; `millis` as for `to_cells`."""
+    found = _CONVERTERS.get(type_.kind)
+    return found(type_) if found else TimeConverter(type_, millis=millis)
 
 
-def to_cells(raw: pa.StringArray, type_: ColumnType) -> Cells:
+def to_cells(raw: pa.StringArray, type_: ColumnType, *, millis: bool = False) -> Cells:
     """Convert n values, given as JSON text; a record without the field (null) and the text `null` are SQL NULL.
 
+    millis: numbers for a column of dates or times are milliseconds since 1970, as the decoders write what a schema
+        calls a timestamp; otherwise their size tells the unit, which is wrong for milliseconds before 1971.
     Raises OutputTooLargeError, and nothing else whatever the values are.
     """
     raw = _without_nulls(raw)
     if raw.null_count == len(raw):
         return Cells(raw, ())
-    convert = converter(type_)
+    convert = converter(type_, millis=millis)
     texts = convert.texts(raw)
     rows = _undecided(raw, texts)
     if not len(rows):
