@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from snowflake.connector import SnowflakeConnection
 
 from firn.errors import PrivilegeError, TerminalError
+from firn.reserved_words import RESERVED
 from firn.snowflake import query
 from firn.snowflake_faults import MissingObjectError
 
@@ -33,8 +34,9 @@ class Privilege:
     name: Name
 
     def grant(self, role: str) -> str:
-        """The statement that grants it."""
-        return f"GRANT {self.privilege} ON {self.kind} {identifier(*self.name)} TO ROLE {identifier(role)};"
+        """The statement that grants it; who owns an object takes it over with what others may do with it."""
+        keeping = " COPY CURRENT GRANTS" if self.privilege == "OWNERSHIP" else ""
+        return f"GRANT {self.privilege} ON {self.kind} {identifier(*self.name)} TO ROLE {identifier(role)}{keeping};"
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,10 @@ class Held:
 
 def identifier(*parts: str) -> str:
     """A full name ready for a statement; quoted where it must be."""
-    return ".".join(part if _PLAIN.fullmatch(part) else '"' + part.replace('"', '""') + '"' for part in parts)
+    return ".".join(
+        part if _PLAIN.fullmatch(part) and part not in RESERVED else '"' + part.replace('"', '""') + '"'
+        for part in parts
+    )
 
 
 def held_privileges(connection: SnowflakeConnection, role: str) -> Held:

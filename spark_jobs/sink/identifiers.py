@@ -7,7 +7,15 @@ official connector's naming rules, whose names we keep so that a team finds its 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
+
+from firn.errors import ConfigError
+from firn.reserved_words import RESERVED
+
+TableMap: TypeAlias = tuple[tuple[str, str], ...]
+"""snowflake.topic2table.map: a topic's name or an expression, and the table."""
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 _VALID_TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$]+")
@@ -26,8 +34,9 @@ class Namespace:
 
 
 def quoted(name: str) -> str:
-    """A name as it stands in a statement: folded where it is plain, in double quotes where it is not."""
-    return name.upper() if _PLAIN.fullmatch(name) else always_quoted(name)
+    """A name as it stands in a statement: folded where it is plain, in double quotes where it must have them."""
+    kept = stored(name)
+    return kept if _PLAIN.fullmatch(name) and kept not in RESERVED else always_quoted(kept)
 
 
 def stored(name: str) -> str:
@@ -40,12 +49,12 @@ def always_quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def table_for(topic: str, table_map: tuple[tuple[str, str], ...]) -> str:
+def table_for(topic: str, table_map: TableMap) -> str:
     """The table of a topic: the map's (by name, else by expression), or the topic's own name made valid.
 
     A name is made valid as the official connector makes it.
     """
-    mapped = dict(table_map).get(topic) or next((t for pattern, t in table_map if re.fullmatch(pattern, topic)), None)
+    mapped = dict(table_map).get(topic) or next((table for _, table in _matches(topic, table_map)), None)
     if mapped:
         return mapped
     if _VALID_TABLE.fullmatch(topic):
@@ -53,6 +62,29 @@ def table_for(topic: str, table_map: tuple[tuple[str, str], ...]) -> str:
     first = topic[0] if re.match(r"[A-Za-z_]", topic) else "_" + (topic[0] if re.match(r"[0-9$]", topic) else "_")
     rest = re.sub(r"[^A-Za-z0-9_$]", "_", topic[1:])
     return f"{first}{rest}_{abs(_java_hash(topic))}"
+
+
+def check_table_map(topics: Iterable[str], table_map: TableMap) -> None:
+    """Raise ConfigError, with each topic at fault, where more than one expression of the map matches a topic.
+
+    Expressions that match each other's text are refused when the map is read; that others overlap only topics show.
+    """
+    faults = [
+        f"  {topic}: {', '.join(f'{pattern} (table {table})' for pattern, table in found)}"
+        for topic in topics
+        if len(found := _matches(topic, table_map)) > 1
+    ]
+    if faults:
+        raise ConfigError(
+            "More than one expression of snowflake.topic2table.map matches a topic:\n" + "\n".join(faults),
+            where="snowflake.topic2table.map",
+            next_step="Make the expressions narrower, so that each topic has one table.",
+        )
+
+
+def _matches(topic: str, table_map: TableMap) -> list[tuple[str, str]]:
+    """The entries of the map that are for this topic, by name or by expression."""
+    return [(pattern, table) for pattern, table in table_map if pattern == topic or re.fullmatch(pattern, topic)]
 
 
 def _java_hash(text: str) -> int:

@@ -1,27 +1,29 @@
 """What a sink needs in Snowflake, looked at live: login, objects, tables, privileges; with the GRANT that is missing.
 
 Not for making anything: the sink makes its tables, stage and ledger when it starts. Privileges by statement: those of
-`tables`, `stage`, `ledger_table` and `copy_into`
+`tables`, `evolution`, `schema_changes`, `stage`, `ledger_table` and `copy_into`; a pipe's SELECT is tried out (`pipes`)
 (https://docs.snowflake.com/en/user-guide/security-access-control-privileges).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from snowflake.connector import SnowflakeConnection
 
 from firn.connector.config import Method, SinkConfig
 from firn.connector.live_check import LiveCheck, failed
-from firn.errors import ConfigError, FirnError
+from firn.errors import ConfigError, FirnError, PrivilegeError
 from firn.grants import Privilege, held_privileges, name_parts
 from firn.provision.snowflake import look_for_objects, session_of
 from firn.snowflake import SnowflakeLogin, connect
-from spark_jobs.sink import ledger_table, stage
-from spark_jobs.sink.columns.load import VariantLoad
-from spark_jobs.sink.identifiers import Namespace, quoted, table_for
+from spark_jobs.sink import ledger_table, schema_changes, stage
+from spark_jobs.sink.columns.load import ColumnsLoad, Load, PipeLoad
+from spark_jobs.sink.identifiers import Namespace, check_table_map, quoted, table_for
+from spark_jobs.sink.loads import load_of
+from spark_jobs.sink.pipes import check_pipe
 from spark_jobs.sink.tables import check_columns, describe, table_exists
 
 _OTHER_ROLE = "Or correct snowflake.role.name (`role` in the Snowflake secret)."
@@ -34,6 +36,8 @@ class _Session:
     login: SnowflakeLogin
     role: str
     tables: tuple[str, ...]
+    loads: dict[str, Load] = field(default_factory=dict)
+    """Of the tables that were looked at and have no fault."""
 
     @property
     def namespace(self) -> Namespace:
@@ -45,7 +49,9 @@ class _Session:
 
 def check_snowflake(config: SinkConfig, login: SnowflakeLogin, topics: Iterable[str]) -> Iterator[LiveCheck]:
     """Log in and look. Raises FirnError where the login does not work; all else is a check."""
+    topics = tuple(topics)
     tables = tuple(dict.fromkeys(table_for(topic, config.table_map) for topic in topics))
+    yield from _guarded("snowflake.topic2table.map", partial(_map, topics, config))
     with connect(login, query_tag="firn sink validate") as connection:
         who = session_of(connection)
         yield LiveCheck("snowflake login", "ok", str(who))
@@ -54,6 +60,11 @@ def check_snowflake(config: SinkConfig, login: SnowflakeLogin, topics: Iterable[
         for table in tables:
             yield from _guarded(f"table {table}", partial(_table, session, table))
         yield from _guarded("snowflake privileges", lambda: _privileges(session))
+
+
+def _map(topics: Iterable[str], config: SinkConfig) -> tuple[LiveCheck, ...]:
+    check_table_map(topics, config.table_map)
+    return ()
 
 
 def _guarded(subject: str, look: Callable[[], Iterable[LiveCheck]]) -> list[LiveCheck]:
@@ -79,40 +90,92 @@ def _table(session: _Session, table: str) -> list[LiveCheck]:
 
 def _look_at_table(session: _Session, table: str) -> LiveCheck:
     name, config = session.namespace.qualified(table), session.config
+    load = load_of(session.connection, session.namespace, config, table)
     shape = describe(session.connection, session.namespace, table)
-    if shape is None and config.auto_create_tables:
-        return LiveCheck(f"table {name}", "ok", f"will be made (role {session.role} sees none)")
-    if shape is None:
+    if shape is None and (isinstance(load, PipeLoad) or not config.auto_create_tables):
         step = "Make it, or set auto.create.tables to true."
         return LiveCheck(f"table {name}", "failed", f"does not exist, or role {session.role} may not see it", step)
-    if not config.schematization:
-        try:
-            check_columns(name, shape.columns, VariantLoad())
-        except ConfigError as error:
-            return LiveCheck(f"table {name}", "failed", error.what, error.next_step)
-    return LiveCheck(f"table {name}", "ok", f"exists, its columns fit ({len(shape.columns)})")
+    session.loads[table] = load
+    if shape is None:
+        return LiveCheck(f"table {name}", "ok", f"will be made (role {session.role} sees none)")
+    try:
+        if isinstance(load, PipeLoad):
+            check_pipe(session.connection, session.namespace, table, load)
+        else:
+            check_columns(name, shape.columns, load)
+    except ConfigError as error:
+        return LiveCheck(f"table {name}", "failed", error.what, error.next_step)
+    return LiveCheck(f"table {name}", "ok", _spoken(load, len(shape.columns)))
+
+
+def _spoken(load: Load, columns: int) -> str:
+    """How an existing table will be loaded."""
+    match load:
+        case PipeLoad():
+            return f"exists ({columns}), loaded by the SELECT of its own pipe"
+        case ColumnsLoad():
+            return f"exists, its columns fit ({columns}), {'evolves' if load.grow else 'does not evolve'}"
+        case _:
+            return f"exists, its columns fit ({columns})"
+
+
+def check_rights(
+    connection: SnowflakeConnection, config: SinkConfig, login: SnowflakeLogin, tables: Iterable[str]
+) -> None:
+    """Raise PrivilegeError, with every GRANT that is missing, unless the session's role may do all that a sink does.
+
+    For the start of a run, before the first record; it says what `firn sink validate --live` says. Raises ConfigError
+    for a pipe of a table that cannot be read, and the errors of `firn.snowflake`.
+    """
+    session = _Session(connection, config, login, session_of(connection).role, tuple(dict.fromkeys(tables)))
+    if config.schematization:  # else nothing that is needed depends on how a table is loaded
+        session.loads.update({t: load_of(connection, session.namespace, config, t) for t in session.tables})
+    needed, missing = _missing(session)
+    if missing:
+        lines = [f"  {each.privilege} on {each.kind.lower()} {'.'.join(each.name)}" for each in missing]
+        raise PrivilegeError(
+            f"Insufficient privileges: role {session.role} lacks {len(missing)} of the {len(needed)} that the sink "
+            "needs:\n" + "\n".join(lines),
+            where=f"sink {config.name}",
+            next_step=" ".join([*(_grant(session, each) for each in missing), _OTHER_ROLE]),
+        )
 
 
 def _privileges(session: _Session) -> Iterator[LiveCheck]:
-    needed = list(dict.fromkeys(_needed(session)))
-    missing = held_privileges(session.connection, session.role).missing(needed)
+    needed, missing = _missing(session)
     for each in missing:
         subject = f"privilege {each.privilege} on {each.kind.lower()} {'.'.join(each.name)}"
-        step = f"{each.grant(session.role)}{_if_hidden(session, each)} {_OTHER_ROLE}"
+        step = f"{_grant(session, each)} {_OTHER_ROLE}"
         yield LiveCheck(subject, "failed", f"role {session.role} does not hold it", step)
     if not missing:
         yield LiveCheck("snowflake privileges", "ok", f"role {session.role} holds all {len(needed)} that are needed")
 
 
-def _if_hidden(session: _Session, missing: Privilege) -> str:
-    """What to grant instead of a right to CREATE if the object is there and hidden: Snowflake does not tell which."""
+def _missing(session: _Session) -> tuple[list[Privilege], list[Privilege]]:
+    """The privileges that the sink needs, and those of them that the session does not hold."""
+    needed = list(dict.fromkeys(_needed(session)))
+    return needed, held_privileges(session.connection, session.role).missing(needed)
+
+
+def _grant(session: _Session, missing: Privilege) -> str:
+    """The GRANT, and what helps instead of it."""
+    return f"{missing.grant(session.role)}{_instead(session, missing)}"
+
+
+def _instead(session: _Session, missing: Privilege) -> str:
+    """What to grant instead of a right to CREATE if an object is there and hidden: Snowflake does not tell which."""
+    if missing.privilege == "OWNERSHIP":
+        return " Or set auto.evolve to false: the table then stays as it is."
     if missing.privilege == "CREATE STAGE":
-        kind, name, wanted = "STAGE", stage.STAGE, "READ, WRITE"
-    elif missing.privilege == "CREATE TABLE" and not session.has_table(ledger_table.TABLE):
-        kind, name, wanted = "TABLE", ledger_table.TABLE, "SELECT, INSERT, UPDATE"
+        hidden = [("STAGE", stage.STAGE, "READ, WRITE")]
+    elif missing.privilege == "CREATE TABLE":
+        hidden = [("TABLE", name, wanted) for name, wanted in _tables(session) if not session.has_table(name)]
     else:
-        return ""
-    return f" If {name} exists, hidden from this role, instead: {_on(session, wanted, kind, name).grant(session.role)}"
+        hidden = []
+    return "".join(
+        f" If {name} exists, hidden from this role, instead: {_on(session, wanted, kind, name).grant(session.role)}"
+        for kind, name, wanted in hidden
+    )
 
 
 def _needed(session: _Session) -> Iterator[Privilege]:
@@ -121,18 +184,24 @@ def _needed(session: _Session) -> Iterator[Privilege]:
     yield Privilege("USAGE", "DATABASE", schema[:1])
     yield Privilege("USAGE", "SCHEMA", schema)
     creates_table = Privilege("CREATE TABLE", "SCHEMA", schema)
-    for table in session.tables:
+    for table, privileges in _tables(session):
         if session.has_table(table):
-            yield _on(session, "INSERT", "TABLE", table)
-        elif session.config.auto_create_tables:
+            yield from (_on(session, privilege, "TABLE", table) for privilege in privileges.split(", "))
+        elif table not in session.tables or session.config.auto_create_tables:
             yield creates_table
-    if session.has_table(ledger_table.TABLE):
-        for privilege in ("SELECT", "INSERT", "UPDATE"):
-            yield _on(session, privilege, "TABLE", ledger_table.TABLE)
-    else:
-        yield creates_table
     if session.config.method is Method.SNOWPIPE:
         yield from _needed_for_stage(session, Privilege("CREATE STAGE", "SCHEMA", schema))
+
+
+def _tables(session: _Session) -> Iterator[tuple[str, str]]:
+    """Each table that the sink uses, and what it needs on it once it is there."""
+    growing = {table: load for table, load in session.loads.items() if isinstance(load, ColumnsLoad) and load.grow}
+    for table in session.tables:
+        # ALTER TABLE wants its owner; who makes a table owns it.
+        yield table, "INSERT, OWNERSHIP" if table in growing and growing[table].exists else "INSERT"
+    yield ledger_table.TABLE, "SELECT, INSERT, UPDATE"
+    if growing:
+        yield schema_changes.TABLE, "INSERT"
 
 
 def _needed_for_stage(session: _Session, creates_stage: Privilege) -> Iterator[Privilege]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.sink.identifiers import Namespace, table_for
+from firn.errors import ConfigError
+from spark_jobs.sink.identifiers import Namespace, check_table_map, quoted, stored, table_for
 from tests.support.vectors import vectors
 
 NAMES = vectors("table_names")
@@ -32,3 +33,41 @@ def test_the_map_wins() -> None:
 
 def test_plain_names_are_folded_and_others_quoted() -> None:
     assert Namespace("streaming", "My Schema").qualified('odd"name') == 'STREAMING."My Schema"."odd""name"'
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "kept"),
+    [
+        ("abc", "ABC", "ABC"),
+        ("a b", '"a b"', "a b"),
+        ('"', '""""', '"'),
+        ("数据", '"数据"', "数据"),
+        ("order", '"ORDER"', "ORDER"),
+        ("Orders", "ORDERS", "ORDERS"),
+    ],
+)
+def test_a_name_is_quoted_where_it_must_be_and_folded_where_it_may(name: str, written: str, kept: str) -> None:
+    assert (quoted(name), stored(name)) == (written, kept)
+
+
+PETS = ((".*_cat", "CATS"), ("big_.*", "BIG"), ("small_cats", "SMALL"))
+
+
+def test_a_topic_that_two_expressions_match_is_refused_with_both() -> None:
+    check_table_map(["a_cat", "big_dog", "small_cats", "other"], PETS)
+    with pytest.raises(ConfigError) as raised:
+        check_table_map(["a_cat", "big_cat", "big_old_cat"], PETS)
+    assert raised.value.what.splitlines()[1:] == [
+        "  big_cat: .*_cat (table CATS), big_.* (table BIG)",
+        "  big_old_cat: .*_cat (table CATS), big_.* (table BIG)",
+    ]
+
+
+def test_an_expression_matches_the_whole_name_of_a_topic() -> None:
+    check_table_map(["cats"], (("cat", "A"), ("cats?", "B")))
+    assert table_for("cats", (("cat", "A"), ("cats?", "B"))) == "B"
+
+
+def test_many_topics_go_to_one_table() -> None:
+    both = ((".*_cat", "PETS"), (".*_dog", "PETS"))
+    assert {table_for(topic, both) for topic in ("a_cat", "a_dog", "b_dog")} == {"PETS"}

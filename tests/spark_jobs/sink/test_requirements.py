@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,17 +13,22 @@ from snowflake.connector import SnowflakeConnection
 
 from firn.connector.config import SinkConfig, TableConfig
 from firn.errors import ConfigError, FirnError, PrivilegeError
+from firn.kafka_client import KafkaClient
 from firn.local.admin import admin_login
 from firn.local.home import Home
 from firn.settings import Settings
 from firn.snowflake import SnowflakeLogin, connect
 from firn.snowflake_faults import MissingObjectError
+from spark_jobs.sink.columns.wanted import Wanted
+from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.copy_into import copy_files
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.ledger import KafkaPartition, TopicPartition
 from spark_jobs.sink.ledger_table import LedgerTable
+from spark_jobs.sink.loads import Loads
 from spark_jobs.sink.reports import Staged
-from spark_jobs.sink.requirements import check_snowflake
+from spark_jobs.sink.requirements import check_rights, check_snowflake
+from spark_jobs.sink.schema_changes import SchemaChanges
 from spark_jobs.sink.stage import ParquetFile, Stage
 from spark_jobs.sink.tables import ensure_variant_table
 from tests.support.sinks import login_of
@@ -58,6 +64,7 @@ class Bench:
         self.namespace = Namespace("STREAMING", f"S_{user.name}")
         self.stage = Stage(self.namespace, CONFIG.name, 1)
         self.folder = self.stage.folder(TABLE, TOPIC, 0)
+        self.config = CONFIG
         self._folder, self._claims = folder, 0
 
     @property
@@ -74,10 +81,21 @@ class Bench:
     def named(self, privilege: str) -> str:
         return privilege.format(schema=self.schema)
 
+    @property
+    def context(self) -> SinkContext:
+        """Of the sink that is looked at; only what its steps in Snowflake need."""
+        kafka = KafkaClient(())
+        return SinkContext(self.config, self.user.stack_settings, kafka, None, None, self.login)
+
     def fixes(self) -> list[str]:
         """The next steps of every check that failed."""
-        checks = check_snowflake(CONFIG, self.login, [TOPIC])
+        checks = check_snowflake(self.config, self.login, [TOPIC])
         return [check.next_step for check in checks if check.state == "failed"]
+
+    def check_rights(self) -> None:
+        """What a run asks for first."""
+        with connect(self.login) as connection:
+            check_rights(connection, self.config, self.login, [TABLE])
 
     def do(self, step: str) -> None:
         """One step of a sink, in a session of its own."""
@@ -87,6 +105,7 @@ class Bench:
             "make stage": self.stage.ensure,
             "put": self.put,
             "copy": self.copy,
+            "evolve": self.evolve,
         }
         with connect(self.login) as connection:
             steps[step](connection)
@@ -100,8 +119,8 @@ class Bench:
 
     def put(self, connection: SnowflakeConnection) -> str:
         self._claims += 1
-        file = ParquetFile(self._folder / f"0-0-1-{self._claims}.parquet")
-        file.write(pa.array(["{}"]), pa.array(["{}"]))
+        file = ParquetFile(self._folder / f"0-0-1-{self._claims}.parquet", ("RECORD_METADATA", "RECORD_CONTENT"))
+        file.write([pa.array(["{}"]), pa.array(["{}"])])
         file.close()
         self.stage.put(connection, file.path, self.folder)
         return file.path.name
@@ -110,7 +129,16 @@ class Bench:
         with connect_as_admin(self) as admin:
             name = self.put(admin)
         staged = Staged(TOPIC, 0, TABLE, self.folder + name, 0, 0, 1, 1, 1)
-        copy_files(connection, self.namespace, self.stage, [staged])
+        loads = Loads(replace(self.context, config=CONFIG), connection)
+        loads.of_topics([TOPIC])
+        copy_files(connection, self.namespace, self.stage, [staged], loads)
+
+    def evolve(self, connection: SnowflakeConnection) -> None:
+        """Find the table too narrow for a record, as a task would."""
+        loads = Loads(self.context, connection)
+        loads.of_topics([TOPIC])
+        self._claims += 1
+        loads.evolve([Wanted(TOPIC, 0, TABLE, None, add={f"C{self._claims}": "VARCHAR"})])
 
 
 def connect_as_admin(bench: Bench) -> AbstractContextManager[SnowflakeConnection]:
@@ -131,12 +159,16 @@ def bench(stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 def lacking(bench: Bench, privilege: str, step: str) -> None:
-    """Without the privilege validation names its GRANT and the step fails; with it both are content."""
+    """Without the privilege validation and a run name its GRANT and the step fails; with it all are content."""
     assert bench.fixes() == []
+    bench.check_rights()
     bench.revoke(privilege)
     try:
         fixes = bench.fixes()
         assert any(bench.named(privilege) in fix for fix in fixes), fixes
+        with pytest.raises(PrivilegeError) as refused:
+            bench.check_rights()
+        assert f"GRANT {bench.named(privilege)}" in refused.value.next_step
         with pytest.raises((PrivilegeError, MissingObjectError, ConfigError)) as raised:
             bench.do(step)
         assert_named(raised.value)
@@ -174,3 +206,58 @@ def made(bench: Bench) -> Bench:
 def test_a_later_start_needs(made: Bench, privilege: str) -> None:
     lacking(made, privilege, LATER[privilege])
     made.do(LATER[privilege])
+
+
+def test_everything_that_is_missing_is_said_at_once(made: Bench) -> None:
+    gone = ("INSERT ON TABLE {schema}.TARGET", "WRITE ON STAGE {schema}.FIRN_STAGE")
+    for privilege in gone:
+        made.revoke(privilege)
+    try:
+        with pytest.raises(PrivilegeError) as raised:
+            made.check_rights()
+    finally:
+        for privilege in reversed(gone):
+            made.grant(privilege)
+    assert len(raised.value.what.splitlines()) == 1 + len(gone)
+    for privilege in gone:
+        assert f"GRANT {made.named(privilege)} TO ROLE {made.user.name};" in raised.value.next_step
+
+
+@pytest.fixture
+def evolving(made: Bench) -> Iterator[Bench]:
+    """The same with typed columns and evolution; table and history belong to somebody else, but for OWNERSHIP."""
+    made.config = replace(CONFIG, schematization=True, auto_evolve=True)
+    made.grant(OWNED)
+    with connect_as_admin(made) as admin:
+        SchemaChanges(made.namespace, "any").ensure(admin)
+    made.grant(HISTORY)
+    yield made
+    made.config = CONFIG
+
+
+OWNED = "OWNERSHIP ON TABLE {schema}.TARGET"
+HISTORY = "INSERT ON TABLE {schema}.FIRN_SCHEMA_CHANGES"
+
+
+def test_evolution_needs_its_history(evolving: Bench) -> None:
+    lacking(evolving, HISTORY, "evolve")
+    evolving.do("evolve")
+
+
+def test_evolution_needs_the_owner_of_the_table(evolving: Bench) -> None:
+    evolving.check_rights()
+    admin_sql(evolving.user.stack_settings, f"GRANT OWNERSHIP ON TABLE {evolving.schema}.TARGET TO ROLE SYSADMIN")
+    for privilege in ("INSERT ON TABLE {schema}.TARGET", ALSO):
+        evolving.grant(privilege)
+    fix = f"GRANT {evolving.named(OWNED)} TO ROLE {evolving.user.name} COPY CURRENT GRANTS;"
+    assert [fix in each for each in evolving.fixes()] == [True]
+    with pytest.raises(PrivilegeError) as raised:
+        evolving.check_rights()
+    assert fix in raised.value.next_step
+    with pytest.raises(PrivilegeError):
+        evolving.do("evolve")
+    evolving.config = replace(evolving.config, auto_evolve=False)
+    evolving.check_rights()
+    evolving.config = replace(evolving.config, auto_evolve=True)
+    admin_sql(evolving.user.stack_settings, fix.rstrip(";"))
+    evolving.do("evolve")
