@@ -14,12 +14,12 @@ from urllib.parse import quote
 import pyarrow as pa
 import sqlglot
 from fakesnow.cursor import FakeSnowflakeCursor
-from fakesnow.dialect import parse_one
 from fakesnow.statement_type import statement_type_id
 from pyarrow.compute import match_like
 from sqlglot import Expr, exp
 
 from firn.local.snowflake import (
+    coercion,
     dml,
     enforce,
     functions,
@@ -33,7 +33,7 @@ from firn.local.snowflake import (
 )
 from firn.local.snowflake.answers import Answer
 from firn.local.snowflake.errors import to_snowflake, unsupported
-from firn.local.snowflake.locks import Claim
+from firn.local.snowflake.locks import Claim, shape_of
 from firn.local.snowflake.statements import Kind, Statement
 from firn.local.snowflake.transactions import Tables
 
@@ -86,7 +86,7 @@ class Cursor(FakeSnowflakeCursor):
         if command is not None and (answer := command(session, sql)) is not None:
             self.answer(answer)
             return
-        expression = parse_one(sql)
+        expression = parsing.parse(sql)
         self.statement_type = statement_type_id(expression)
         statement = Statement(sql, expression, session.database, session.schema)
         if self._is_dropped_unseen(statement):
@@ -117,16 +117,33 @@ class Cursor(FakeSnowflakeCursor):
                     self.answer(Answer.status(f"{name} already exists, statement succeeded."))
                     return
                 leftovers.before_replace(session.shared.engine, statement)
-                self.run_plain(statement.expression, params)
+                self._change_objects(statement, params)
                 leftovers.after_drop(session.shared.engine, statement)
                 grants.record_change(session, statement)
-            session.shared.commits.record(targets)
+            session.shared.commits.record(targets | shape_of(targets))
         finally:
             session.shared.locks.release(claim.transaction)
 
+    def _change_objects(self, statement: Statement, params: Any) -> None:
+        if isinstance(statement.expression, exp.Alter):
+            (table,) = statement.targets()
+            answer = alter_table.alter(self._conn, statement.expression.copy(), table, self._in_duckdb)
+            if answer is not None:
+                self.answer(answer)
+                return
+        self.run_plain(statement.expression, params)
+
+    def _in_duckdb(self, column: exp.ColumnDef) -> str:
+        """A column's definition for DuckDB."""
+        column = column.copy()
+        column.set("exists", False)
+        for kind in column.find_all(exp.DataType):
+            column_types.without_sizes(kind)
+        return self._transform(functions.wide_numbers(column), None).sql(dialect="duckdb")
+
     def _describe_only(self, command: str) -> list[Any] | None:
         """The columns of a query, for those who may run it."""
-        expression = parse_one(command)
+        expression = parsing.parse(command)
         session = self._conn
         enforce.check(session, privileges.needs_of(Statement(command, expression, session.database, session.schema)))
         return super()._describe_only(command)
@@ -168,7 +185,7 @@ class Cursor(FakeSnowflakeCursor):
             with session.at(place):
                 return self.run_plain(statement.expression, params)
 
-        session.transactions.run(work, Tables(statement.reads(), writes, lock))
+        session.transactions.run(work, Tables(statement.reads() | shape_of(writes), writes, lock))
 
     def _lock(self, table: str, claim: Claim) -> None:
         session = self._conn
@@ -179,7 +196,7 @@ class Cursor(FakeSnowflakeCursor):
         """Run a statement on DuckDB without locks and transactions; returns the count of affected rows."""
         session = self._conn
         expression = stages.unquoted(temporary.localise(session, expression.copy()))
-        expression = positional.paths(positional.named(session, expression))
+        expression = coercion.inserted(session, positional.paths(positional.named(session, expression)))
         expression = functions.fill_in(session, functions.wide_numbers(functions.variants(expression)))
         params = dict(params) if isinstance(params, dict) else None if params is None else list(params)
         self.check_db_and_schema(expression)
@@ -189,8 +206,12 @@ class Cursor(FakeSnowflakeCursor):
         elif isinstance(expression, exp.Merge):
             answer = dml.merge(session, self._transform(expression, params), params)
         else:
+            is_table = isinstance(expression, exp.Create) and expression.kind == "TABLE"
+            shape = shapes.take_off(expression) if is_table else None
             self._run_parts(expression, params)
             temporary.remember(session, expression)
+            if shape is not None:
+                shapes.keep(session, expression, shape)
             if isinstance(expression, exp.Comment):
                 self.answer(Answer.status())
             elif isinstance(expression, exp.Show):

@@ -130,3 +130,13 @@ def test_an_unknown_column_of_the_target_is_named(c: SnowflakeConnection) -> Non
     with pytest.raises(ProgrammingError, match="invalid identifier 'NOPE'") as error:
         run(c, f"INSERT INTO T (NOPE) SELECT $1:a FROM {LANDING}")
     assert error.value.errno == 904
+
+
+def test_a_path_goes_into_a_column_of_text_without_its_quotes(c: SnowflakeConnection) -> None:
+    run(c, 'CREATE OR REPLACE TABLE TAKEN (V VARIANT, N NUMBER, S VARCHAR, "t" VARCHAR)')
+    landed(c)
+    run(c, f"INSERT INTO TAKEN SELECT $1:Quoted, $1:order_id, $1:Quoted AS q, $1:parent.b FROM {LANDING} LIMIT 1")
+    run(c, f'INSERT INTO TAKEN ("t", s, v) SELECT l.$1:Quoted, l.$1:nothing, l.$1 FROM {LANDING} l LIMIT 1')
+    first, second = run(c, "SELECT * FROM TAKEN")
+    assert first == ('"Q"', 0, "Q", "[0]")
+    assert (json.loads(second[0]), *second[1:]) == (RECORDS[0], None, None, "Q")
