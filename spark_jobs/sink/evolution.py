@@ -150,16 +150,16 @@ class Evolution:
         return PrivilegeError(
             error.what,
             where=self._where(change),
-            next_step=f"ALTER TABLE wants OWNERSHIP, EVOLVE SCHEMA is not enough. As the owner run: {change.statement}; "
-            f"or: GRANT OWNERSHIP ON TABLE {table} TO ROLE {role} COPY CURRENT GRANTS; or set auto.evolve to false. "
-            "Then start the sink again: nothing is lost.",
+            next_step="ALTER TABLE wants OWNERSHIP, EVOLVE SCHEMA is not enough. As the owner run: "
+            f"{change.statement}; or: GRANT OWNERSHIP ON TABLE {table} TO ROLE {role} COPY CURRENT GRANTS; or set "
+            "auto.evolve to false. Then start the sink again: nothing is lost.",
         )
 
     def _refused(self, change: SchemaChange, error: TerminalError) -> TerminalError:
         return TerminalError(
             f"Snowflake refused to change a table: {error.what}",
             where=self._where(change),
-            next_step=f"See what stands in the way (a clustering or primary key, a default, a policy), take it away, "
+            next_step="See what stands in the way (a clustering or primary key, a default, a policy), take it away, "
             f"run: {change.statement}; and start the sink again: nothing is lost. Or set auto.evolve to false.",
         )
 

@@ -1,9 +1,9 @@
 """Types of columns from the schemas of a registry: one for each first-level field, under the name that decoders write.
 
 The types are those of the official connector (SnowflakeColumnTypeMapper of snowflake-kafka-connector), through Kafka
-Connect's types; but a decimal of 38 digits at most is a NUMBER here and VARCHAR there. The schemas are read by the
-decoders' own parsers, and only their first level is looked at. Formats that carry their schema in each record (Avro
-object containers, JSON with an envelope) have no schema id: their types come from the data (`value_types`).
+Connect's types; but a decimal of Avro with 38 digits at most is a NUMBER here and VARCHAR there. The schemas are read
+by the decoders' own parsers, and only their first level is looked at. Formats that carry their schema in each record
+(Avro object containers, JSON with an envelope) have no schema id: their types come from the data (`value_types`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from spark_jobs.sink.decode.protobuf import message_at
 from spark_jobs.sink.decode.protobuf_schema import root_file
 from spark_jobs.sink.decode.scalars import CLASSIC_ZONE
 from spark_jobs.sink.decode.schema import (
-    DECIMAL_PRECISION,
     Array,
     Enum,
     Fixed,
@@ -159,24 +158,18 @@ def _json_type(found: JsonType) -> ColumnType | None:
         case Null():
             return None
         case Leaf():
-            return _connect_type(found.schema)
+            return _LOGICAL.get((found.schema.type, found.schema.name)) or _CONNECT[found.schema.type]
         case ArrayOf():
             return ARRAY
     return VARIANT
 
 
-def _connect_type(schema: connect.Schema) -> ColumnType:
-    if schema.name == connect.DECIMAL and schema.type is connect.Type.BYTES:
-        digits = [schema.parameters.get(name, "") for name in (DECIMAL_PRECISION, "scale")]
-        precision, scale = (int(text) if text.isdecimal() and len(text) < 3 else -1 for text in digits)
-        return _decimal(precision, scale)
-    return _LOGICAL.get((schema.type, schema.name)) or _CONNECT[schema.type]
-
-
+# A decimal in JSON has the digits that its writer gave it, whatever its schema says: no NUMBER is sure to hold them.
 _LOGICAL: dict[tuple[connect.Type, str | None], ColumnType] = {
     (connect.Type.INT32, connect.DATE): DATE,
     (connect.Type.INT32, connect.TIME): TIME,
     (connect.Type.INT64, connect.TIMESTAMP): TIMESTAMP,
+    (connect.Type.BYTES, connect.DECIMAL): TEXT,
 }
 _CONNECT = {
     **dict.fromkeys((connect.Type.INT8, connect.Type.INT16, connect.Type.INT32, connect.Type.INT64), INTEGER),

@@ -30,8 +30,7 @@ _LOGICAL = {
 
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _TIMESTAMP = "org.apache.kafka.connect.data.Timestamp"
-DECIMAL_PRECISION = "connect.decimal.precision"
-"""The parameter of Connect's Decimal that tells how many digits it has; Connect itself does not look at it."""
+_PRECISION = "connect.decimal.precision"  # a parameter that Connect itself does not look at
 _INTEGER = re.compile(r"[+-]?[0-9]{1,6}", re.ASCII)
 _MAP_ENTRY = "io.confluent.connect.avro.MapEntry"
 
@@ -234,7 +233,7 @@ def _logical_of(kind: str, raw: dict[str, Any]) -> tuple[str, int, int]:
     parameters = raw.get("connect.parameters")
     parameters = parameters if isinstance(parameters, dict) else {}
     if logical is None and kind in ("bytes", "fixed") and raw.get("connect.name") == _DECIMAL:
-        return _decimal(parameters.get("scale"), parameters.get(DECIMAL_PRECISION))
+        return _decimal(parameters.get("scale"), parameters.get(_PRECISION))
     logical = logical or _LOGICAL.get((kind, str(raw.get("connect.name", ""))), "")
     return _decimal(raw.get("scale", 0), raw.get("precision")) if logical == "decimal" else (logical, 0, 0)
 
