@@ -93,7 +93,8 @@ def _look_at_table(session: _Session, table: str) -> LiveCheck:
     load = load_of(session.connection, session.namespace, config, table)
     shape = describe(session.connection, session.namespace, table)
     if shape is None and (isinstance(load, PipeLoad) or not config.auto_create_tables):
-        step = "Make it, or set auto.create.tables to true."
+        piped = "Make it: no table is made for a pipe's SELECT."
+        step = piped if isinstance(load, PipeLoad) else "Make it, or set auto.create.tables to true."
         return LiveCheck(f"table {name}", "failed", f"does not exist, or role {session.role} may not see it", step)
     session.loads[table] = load
     if shape is None:

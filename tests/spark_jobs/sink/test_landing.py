@@ -75,7 +75,7 @@ def test_a_value_that_the_select_cannot_take_names_the_pipe_and_the_way_out(monk
     "error",
     [
         TerminalError("000904 (42000): SQL compilation error: error line 1\ninvalid identifier 'X'"),
-        MissingObjectError("Function not found: 002003 (02000): SQL compilation error:\nObject 'X' does not exist"),
+        MissingObjectError("Table not found: 002003 (02000): Object 'X' does not exist or not authorized."),
     ],
 )
 def test_a_select_that_does_not_compile_is_the_pipe_s_fault(
