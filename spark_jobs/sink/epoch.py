@@ -25,11 +25,12 @@ from spark_jobs.sink.dead_letters import Letters, dead_letter_queue, ensure_topi
 from spark_jobs.sink.events import tell
 from spark_jobs.sink.evolution import SchemaChange
 from spark_jobs.sink.group_offsets import GroupOffsets
-from spark_jobs.sink.identifiers import table_for
+from spark_jobs.sink.identifiers import check_table_map, table_for
 from spark_jobs.sink.ledger import ClaimAgainError, KafkaPartition, Ledger, TopicPartition
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.limits import SAMPLE_RECORDS, BatchLimit, sample
 from spark_jobs.sink.progress import RunReport, spoken_start
+from spark_jobs.sink.requirements import check_rights
 from spark_jobs.sink.source import NoTopicError, changed_partitions, open_stream, partitions_in, topics_of
 from spark_jobs.sink.spark_faults import translated
 from spark_jobs.sink.stage import Stage
@@ -65,6 +66,7 @@ class Epoch:
         """Claim, and stream until the query ends by itself. Raises why it ended otherwise."""
         self._ensure_letters()  # before the claim: a sink that cannot run must not end one that does
         with connect(self._context.login, query_tag=f"firn sink {self._context.config.name}") as connection:
+            self._check(connection)
             self._parts.table.ensure(connection)
             ledger = self._claim(connection)
             heartbeat = Heartbeat(
@@ -76,6 +78,14 @@ class Epoch:
                 self._stream(connection, ledger, heartbeat)
             finally:
                 heartbeat.close()
+
+    def _check(self, connection: SnowflakeConnection) -> None:
+        """Raise ConfigError or PrivilegeError unless each topic has one table, and the role all rights."""
+        config, topics = self._context.config, self._topics()
+        check_table_map(topics, config.table_map)
+        if not self._parts.report.epoch:  # once a run
+            tables = {table_for(topic, config.table_map) for topic in topics}
+            check_rights(connection, config, self._context.login, sorted(tables))
 
     def _ensure_letters(self) -> None:
         """Make the dead-letter topic, if there is to be one."""

@@ -171,7 +171,7 @@ def test_a_table_that_cannot_take_the_records_is_refused(settings: Settings, new
     topic.send(items(topic, 1))
     with pytest.raises(ConfigError, match="RECORD_CONTENT: is missing") as raised:
         new_run(topic).run()
-    assert "EXTRA: is NOT NULL" in str(raised.value)
+    assert "EXTRA: has type VARCHAR(16777216) and is NOT NULL" in str(raised.value)
 
 
 def test_a_registry_outage_is_transient_and_loses_nothing(settings: Settings, new_run: NewRun) -> None:
