@@ -70,7 +70,7 @@ class NumberConverter:
 
     def _too_long(self, json: str, number: Decimal) -> UnfitError:
         wider = ColumnType(Kind.NUMBER, MAX_PRECISION, self._type.scale)
-        fits = self._type.size < MAX_PRECISION and number.adjusted() < MAX_PRECISION - self._type.scale
+        fits = number.adjusted() < MAX_PRECISION - self._type.scale
         return UnfitError(f"{shown(json)} has more digits than {self._type} holds", wider if fits else None)
 
 

@@ -42,6 +42,7 @@ TYPES = [
 
 moments = st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30))
 offsets = st.sampled_from(["", "Z", "+0000", "+00:00", "+02:00", "-0530", "+14", "+14:01", "+02:60"])
+fractions = st.sampled_from(["", ".1", ".120", ".123", ".1234567890"])
 numbers = st.one_of(
     st.integers(-(10**15), 10**15).map(str),
     st.integers(10**37, 10**40).map(str),
@@ -55,10 +56,10 @@ texts = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=12),
     numbers,
     moments.map(datetime.isoformat),
-    st.tuples(moments, st.sampled_from("T "), st.sampled_from(["", ".1", ".123", ".1234567890"]), offsets).map(
+    st.tuples(moments, st.sampled_from("T "), fractions, offsets).map(
         lambda each: f"{each[0]:%Y-%m-%d}{each[1]}{each[0]:%H:%M:%S}{each[2]}{each[3]}"
     ),
-    st.tuples(moments.map(datetime.time), offsets).map(lambda each: each[0].isoformat() + each[1]),
+    st.tuples(moments, fractions, offsets).map(lambda each: f"{each[0]:%H:%M:%S}{each[1]}{each[2]}"),
     st.sampled_from(
         ["NaN", "-Infinity", "true", "OFF", "2023-02-29", "24:00:00", "12:60", "[1]", '{"a":1}', "{", "AAE="]
     ),
@@ -107,7 +108,7 @@ def test_the_quick_way_gives_what_the_reference_gives(raw: list[str | None], nam
 
 
 @pytest.mark.full
-@settings(max_examples=20_000, deadline=None)
+@settings(max_examples=5_000, deadline=None)
 @given(raw=st.lists(values, max_size=3), name=st.sampled_from(TYPES))
 def test_the_quick_way_gives_what_the_reference_gives_thoroughly(raw: list[str], name: str) -> None:
     array = pa.array(raw, pa.string())
