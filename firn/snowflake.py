@@ -176,6 +176,10 @@ def open_connection(
             paramstyle="qmark",
             session_parameters={
                 "TIMEZONE": "UTC",
+                # Texts become dates and times by their own form, whatever an account prefers.
+                "DATE_INPUT_FORMAT": "AUTO",
+                "TIME_INPUT_FORMAT": "AUTO",
+                "TIMESTAMP_INPUT_FORMAT": "AUTO",
                 "QUERY_TAG": query_tag,
                 "LOCK_TIMEOUT": lock_seconds,
                 "STATEMENT_TIMEOUT_IN_SECONDS": STATEMENT_TIMEOUT_SECONDS,

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from firn.connector.config import ErrorsConfig
 from firn.errors import BadRecordError
 from firn.plural import counted
+from spark_jobs.sink.events import tell
 from spark_jobs.sink.ledger import TopicPartition
 from spark_jobs.sink.reports import Stopped, Tolerated
 
@@ -24,7 +25,7 @@ def log_stopped(errors: ErrorsConfig, stops: Sequence[Stopped]) -> None:
         _log_one(errors, stop.where, stop.offset, stop.reason, stop.detail)
 
 
-def log_tolerated(errors: ErrorsConfig, tolerated: Sequence[Tolerated]) -> None:
+def log_tolerated(sink: str, errors: ErrorsConfig, tolerated: Sequence[Tolerated]) -> None:
     """How many were left out and where they are now, always; the first one by one, if the sink is to log them."""
     for each in tolerated:
         reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(each.reasons.items()))
@@ -32,7 +33,17 @@ def log_tolerated(errors: ErrorsConfig, tolerated: Sequence[Tolerated]) -> None:
             kept = " for good: no errors.deadletterqueue.topic.name is set"
         else:
             kept = f": {each.letters} became {'a dead letter' if each.letters == 1 else 'dead letters'}"
-        log.warning("left out %s of %s (%s)%s", counted(each.records, "bad record"), each.where, reasons, kept)
+        tell(
+            "dead_letters",
+            f"left out {counted(each.records, 'bad record')} of {each.where} ({reasons}){kept}",
+            sink=sink,
+            level=logging.WARNING,
+            topic=each.topic,
+            partition=each.partition,
+            records=each.records,
+            letters=each.letters,
+            reasons=each.reasons,
+        )
         for offset, reason, detail in each.samples:
             _log_one(errors, each.where, offset, reason, detail)
 

@@ -65,7 +65,7 @@ class Claimed:
 class Committed:
     """What one batch brought: rows, bytes staged and of JSON, files, moves, and how long each phase took.
 
-    tolerated: the bad records that errors.tolerance=all left out.
+    tolerated: the bad records that errors.tolerance=all left out. schema_ids: of the values, each once.
     """
 
     batch: str
@@ -77,6 +77,17 @@ class Committed:
     tolerated: tuple[Tolerated, ...]
     ship_seconds: float
     commit_seconds: float
+    schema_ids: tuple[int, ...] = ()
+
+    @property
+    def bad_records(self) -> int:
+        """Records that were left out."""
+        return sum(each.records for each in self.tolerated)
+
+    @property
+    def dead_letters(self) -> int:
+        """How many of them were published just now."""
+        return sum(each.letters for each in self.tolerated)
 
 
 class Reports(list[Report]):
@@ -154,8 +165,9 @@ class BatchRunner:
             tolerated=tuple(shipped.of(Tolerated)),
             ship_seconds=between - begun,
             commit_seconds=time.monotonic() - between,
+            schema_ids=tuple(sorted({schema_id for file in staged for schema_id in file.schema_ids})),
         )
-        log_tolerated(self._context.config.errors, committed.tolerated)
+        log_tolerated(self._context.config.name, self._context.config.errors, committed.tolerated)
         self._on_commit(committed)
         if stops:
             log_stopped(self._context.config.errors, stops)

@@ -26,13 +26,14 @@ TOMBSTONE, TOMBSTONE_SCHEMA_ID = "{}", 0
 class Converted:
     """Rows in order of their offsets, without the bad records, which `bad` names in order of their row in the batch.
 
-    columns: those of the staged file (`shape.file_columns`). With errors.tolerance=none there are no rows behind the
-    first bad record, and `bad` has that one only.
+    columns: those of the staged file (`shape.file_columns`). schema_ids: of their values, each once. With
+    errors.tolerance=none there are no rows behind the first bad record, and `bad` has that one only.
     """
 
     offsets: npt.NDArray[np.int64]
     columns: tuple[pa.StringArray, ...]
     bad: tuple[BadRecord, ...]
+    schema_ids: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def convert(
         fields=config.metadata,
     )
     shaped = shaper.shape(rows.content, metadata, rows.schema_ids)
-    converted = Converted(offsets.to_numpy(), shaped.columns, bad)
+    converted = Converted(offsets.to_numpy(), shaped.columns, bad, _seen(rows.schema_ids))
     return _without_unshaped(converted, rows, shaped.bad, strict=strict) if shaped.bad else converted
 
 
@@ -95,11 +96,17 @@ def _without_unshaped(converted: Converted, rows: _Rows, unshaped: tuple[BadReco
         first = min(faults)
         count = int(np.searchsorted(of, first))
         columns = tuple(column.slice(0, count) for column in converted.columns)
-        return Converted(converted.offsets[:count], columns, (faults[first],))
+        return replace(converted, offsets=converted.offsets[:count], columns=columns, bad=(faults[first],))
     faults |= {each.row: each for each in converted.bad}
     left = np.flatnonzero(~np.isin(of, list(faults)))
     columns = tuple(column.take(pa.array(left)) for column in converted.columns)
-    return Converted(converted.offsets[left], columns, tuple(faults[row] for row in sorted(faults)))
+    bad = tuple(faults[row] for row in sorted(faults))
+    return replace(converted, offsets=converted.offsets[left], columns=columns, bad=bad)
+
+
+def _seen(schema_ids: pa.Int32Array) -> frozenset[int]:
+    """Each schema id once; a tombstone's is none."""
+    return frozenset(pc.unique(schema_ids).drop_null().to_pylist()) - {TOMBSTONE_SCHEMA_ID}
 
 
 def _oversized(values: Decoded) -> list[BadRecord]:

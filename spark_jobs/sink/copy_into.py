@@ -28,7 +28,7 @@ _COPY = """
 COPY INTO {table} ({columns})
 FROM (SELECT {values} FROM '@{stage}/{folder}')
 FILES = ({files})
-FILE_FORMAT = (TYPE = PARQUET)
+FILE_FORMAT = (TYPE = PARQUET NULL_IF = ())
 ON_ERROR = ABORT_STATEMENT
 """
 
@@ -88,8 +88,9 @@ def copied_columns(load: Load) -> dict[str, str]:
         case VariantLoad():
             return {METADATA: f"PARSE_JSON($1:{METADATA})", CONTENT: f"PARSE_JSON($1:{CONTENT})"}
         case ColumnsLoad():
-            written = zip(file_columns(load), load.columns, strict=True)
-            return {always_quoted(column.name): _value(name, column) for name, column in written if not column.generated}
+            staged = zip(file_columns(load), load.columns, strict=True)
+            written = [(name, column) for name, column in staged if not column.generated]
+            return {always_quoted(column.name): _value(name, column) for name, column in written}
         case PipeLoad():
             return {RECORD: f"PARSE_JSON($1:{RECORD})"}
 

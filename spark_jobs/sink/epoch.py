@@ -15,21 +15,20 @@ from pyspark.sql.streaming.query import StreamingQuery
 from snowflake.connector import SnowflakeConnection
 
 from firn import kafka
-from firn.plural import counted
 from firn.retry import Deadline
 from firn.snowflake import connect
 from spark_jobs.sink.batch import BatchRunner, Claimed, Committed, PlanAgainError, StopRequestedError, letters_out
 from spark_jobs.sink.checkpoint import new_checkpoint, planned_ends
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.dead_letters import Letters, dead_letter_queue, ensure_topic
-from spark_jobs.sink.events import tell
+from spark_jobs.sink.events import tell, tell_committed
 from spark_jobs.sink.evolution import SchemaChange
 from spark_jobs.sink.group_offsets import GroupOffsets
 from spark_jobs.sink.identifiers import check_table_map, table_for
 from spark_jobs.sink.ledger import ClaimAgainError, KafkaPartition, Ledger, TopicPartition
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.limits import SAMPLE_RECORDS, BatchLimit, sample
-from spark_jobs.sink.progress import RunReport, spoken_start
+from spark_jobs.sink.progress import RunReport, spoken_start, waiting
 from spark_jobs.sink.requirements import check_rights
 from spark_jobs.sink.source import NoTopicError, changed_partitions, open_stream, partitions_in, topics_of
 from spark_jobs.sink.spark_faults import translated
@@ -104,8 +103,15 @@ class Epoch:
             letters=dead_letter_queue(context) is not None,
         )
         self._parts.report.epoch = ledger.epoch
-        text = "claimed sink %s, epoch %d: reads %s"
-        log.info(text, context.config.name, ledger.epoch, spoken_start(ledger.committed, self._seen))
+        reads = spoken_start(ledger.committed, self._seen)
+        tell(
+            "started",
+            f"claimed sink {ledger.sink}, epoch {ledger.epoch}: reads {reads}",
+            sink=ledger.sink,
+            epoch=ledger.epoch,
+            partitions=len(ledger.committed),
+            waiting=waiting(ledger.committed, self._seen),
+        )
         return ledger
 
     def _stream(self, connection: SnowflakeConnection, ledger: Ledger, heartbeat: Heartbeat) -> None:
@@ -237,6 +243,4 @@ class Epoch:
         parts.group.publish({move.where: move.end for move in batch.moves})
         parts.limit.observe(batch.rows, batch.text_size)
         parts.report.add(batch)
-        text = "committed batch %s: %s in %s, %s moved (ship %.1f s, commit %.1f s)"
-        counts = counted(batch.rows, "record"), counted(batch.files, "file"), counted(len(batch.moves), "partition")
-        log.info(text, batch.batch, *counts, batch.ship_seconds, batch.commit_seconds)
+        tell_committed(self._context.config.name, batch)

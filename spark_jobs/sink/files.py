@@ -5,7 +5,7 @@ Not for what is in them (`ship`), nor for how the stage names and takes them (`s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -38,10 +38,14 @@ class PartitionFiles:
         self._file: ParquetFile | None = None
         self._first = self._last = -1
         self._bytes = 0
+        self._schema_ids: set[int] = set()
         self.staged: list[Staged] = []
 
-    def write(self, offsets: npt.NDArray[np.int64], columns: Sequence[pa.StringArray]) -> None:
-        """Append rows in order of their offsets (all of equal length)."""
+    def write(
+        self, offsets: npt.NDArray[np.int64], columns: Sequence[pa.StringArray], schema_ids: Iterable[int] = ()
+    ) -> None:
+        """Append rows in order of their offsets (all of equal length); `schema_ids` are those of their values."""
+        self._schema_ids.update(schema_ids)
         ends = np.cumsum(np.sum([_lengths(column) for column in columns], axis=0))
         start = 0
         while start < len(ends):
@@ -84,8 +88,10 @@ class PartitionFiles:
         upload(self._context, self._stage, local, folder)
         local.unlink()
         self._file = None
+        ids = sorted(self._schema_ids)
+        self._schema_ids.clear()
         self.staged.append(
-            Staged(topic, partition, table, folder + name, self._first, self._last, rows, size, self._bytes)
+            Staged(topic, partition, table, folder + name, self._first, self._last, rows, size, self._bytes, ids)
         )
 
 

@@ -17,6 +17,11 @@ TOLD = 8
 """So many partitions are told apart in a line of the log."""
 
 
+def waiting(committed: Mapping[TopicPartition, int], kafka: Mapping[TopicPartition, KafkaPartition]) -> int:
+    """Records above the committed positions, at most: gaps count too."""
+    return sum(max(0, kafka[where].latest - at) for where, at in committed.items() if where in kafka)
+
+
 def spoken_start(committed: Mapping[TopicPartition, int], kafka: Mapping[TopicPartition, KafkaPartition]) -> str:
     """From where a run reads and how many records wait there, at most (gaps count); the longest backlogs first."""
     waiting = {where: max(0, kafka[where].latest - at) for where, at in committed.items() if where in kafka}
@@ -66,8 +71,8 @@ class RunReport:
         """Count one commit."""
         self.batches += 1
         self.records += batch.rows
-        self.bad_records += sum(each.records for each in batch.tolerated)
-        self.dead_letters += sum(each.letters for each in batch.tolerated)
+        self.bad_records += batch.bad_records
+        self.dead_letters += batch.dead_letters
         for each in batch.tolerated:
             for reason, count in each.reasons.items():
                 self.reasons[reason] = self.reasons.get(reason, 0) + count

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 from base64 import b64decode, b64encode
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import orjson
@@ -19,7 +19,10 @@ from spark_jobs.sink.ledger import TopicPartition
 
 @dataclass(frozen=True)
 class Staged:
-    """A file that the stage acknowledged. Offsets are inclusive; bytes of the file, and of the JSON in it."""
+    """A file that the stage acknowledged. Offsets are inclusive; bytes of the file, and of the texts in it.
+
+    schema_ids: those of its values, though not all of a range whose files were closed on the way.
+    """
 
     topic: str
     partition: int
@@ -30,6 +33,7 @@ class Staged:
     rows: int
     size: int
     text_size: int
+    schema_ids: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

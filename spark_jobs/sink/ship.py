@@ -22,9 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.errors import FirnError, TransientError, unexpected
-from spark_jobs.sink.columns.fit import Wishes, wanted
 from spark_jobs.sink.columns.load import Load
 from spark_jobs.sink.columns.shape import file_columns, shaper_for
+from spark_jobs.sink.columns.wishes import Wishes, wanted
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.convert import Converted, convert
 from spark_jobs.sink.dead_letters import Letters
@@ -156,7 +156,7 @@ class _Partition:
 
     def _write(self, converted: Converted) -> None:
         if not self._wishes:  # else these columns are not those that the table will have
-            self._files.write(converted.offsets, converted.columns)
+            self._files.write(converted.offsets, converted.columns, converted.schema_ids)
 
     @property
     def _wishes(self) -> Wishes | None:

@@ -14,13 +14,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.sink.columns.cells import to_cells
+from spark_jobs.sink.columns.cells import Cells, to_cells
 from spark_jobs.sink.columns.fields import split
 from spark_jobs.sink.columns.load import ColumnsLoad
 from spark_jobs.sink.columns.matching import Matcher, column_name
-from spark_jobs.sink.columns.model import MAX_NAME, METADATA, Column, ColumnType
-from spark_jobs.sink.columns.value_types import merge_types, type_of_values
-from spark_jobs.sink.columns.wanted import Wanted
+from spark_jobs.sink.columns.model import MAX_NAME, METADATA, TIMESTAMPS, Column, ColumnType, Kind
+from spark_jobs.sink.columns.value_types import type_of_values
+from spark_jobs.sink.columns.wishes import Wishes
 from spark_jobs.sink.decode.records import (
     AMBIGUOUS_FIELD,
     MISSING_VALUE,
@@ -31,34 +31,6 @@ from spark_jobs.sink.decode.records import (
 )
 
 SchemaTypes = Callable[[int], Mapping[str, ColumnType]]
-
-
-class Wishes:
-    """What the records of one partition want of their table; `schema_id` is that of the first that wants something."""
-
-    def __init__(self) -> None:
-        self.any = False
-        self.schema_id: int | None = None
-        self.add: dict[str, ColumnType] = {}
-        self.nullable: dict[str, None] = {}
-        self.widen: dict[str, ColumnType] = {}
-
-    def note(self, schema_id: int | None) -> None:
-        """Something is wanted, by records of this schema."""
-        if not self.any:
-            self.any, self.schema_id = True, schema_id
-
-    def add_column(self, field: str, wanted: ColumnType) -> None:
-        """A column for `field` that takes values of this type, and those of earlier wishes."""
-        name = column_name(field)
-        before = self.add.get(name)
-        self.add[name] = wanted if before is None else merge_types(before, wanted)
-
-    def widen_column(self, column: Column, wanted: ColumnType) -> None:
-        """A type for `column` that takes this one's values, and those of earlier wishes."""
-        before = self.widen.get(column.name)
-        if before is None or before.size < wanted.size:
-            self.widen[column.name] = wanted
 
 
 @dataclass(frozen=True)
@@ -85,7 +57,7 @@ class Fitter:
     def fit(self, content: pa.StringArray, schema_ids: pa.Int32Array) -> Fitted:
         """Fit n JSON texts, none of them null; schema ids are null where there is no schema."""
         fields = split(content)
-        batch = _Batch(self._load, len(content), schema_ids)
+        batch = _Batch(self._load, len(content), schema_ids, self._types_of)
         batch.refuse(fields.not_objects, NOT_AN_OBJECT, "a record without fields has no columns: it must be an object")
         unknown: dict[str, pa.StringArray] = {}
         for field, raw in fields.texts.items():
@@ -164,10 +136,11 @@ def _present(raw: pa.StringArray) -> npt.NDArray[np.int64]:
 class _Batch:
     """The state of one call: texts by column, the first fault of each row, values that a wider type would take."""
 
-    def __init__(self, load: ColumnsLoad, rows: int, schema_ids: pa.Int32Array) -> None:
-        self._load, self._rows = load, rows
+    def __init__(self, load: ColumnsLoad, rows: int, schema_ids: pa.Int32Array, types_of: SchemaTypes) -> None:
+        self._load, self._rows, self._types_of = load, rows, types_of
         # 0 stands for "no schema" in the metadata of a tombstone; the registry begins at 1.
         self.schema_ids = pc.if_else(pc.equal(schema_ids, 0), pa.scalar(None, pa.int32()), schema_ids)
+        self._schemas: list[int] = pc.unique(self.schema_ids).drop_null().to_pylist()
         self.texts: list[pa.StringArray | None] = [None] * len(load.columns)
         self.faults: dict[int, BadRecord] = {}
         self.narrow: list[tuple[int, Column, ColumnType]] = []
@@ -203,13 +176,30 @@ class _Batch:
             detail = f"field {field!r} would go into column {column.name}, which is {whose}"
             self.refuse(_present(raw), AMBIGUOUS_FIELD, detail)
             return
-        cells = to_cells(raw, column.type)
+        cells = self._cells(field, raw, column.type)
         for misfit in cells.misfits:
             if misfit.wider is not None and self._load.grow:
                 self.narrow.append((misfit.row, column, misfit.wider))
             else:
                 self.refuse([misfit.row], UNFITTING_VALUE, f"field {field!r}, column {column.name}: {misfit.detail}")
         self._join(at, field, cells.texts)
+
+    def _cells(self, field: str, raw: pa.StringArray, type_: ColumnType) -> Cells:
+        """Converted values; numbers are milliseconds where the record's schema says that the field is a timestamp."""
+        if type_.kind not in (*TIMESTAMPS, Kind.DATE, Kind.TIME):
+            return to_cells(raw, type_)
+        ids = [each for each in self._schemas if self._says_timestamp(each, field)]
+        in_millis = pc.fill_null(pc.is_in(self.schema_ids, pa.array(ids, pa.int32())), False)
+        if not pc.any(in_millis).as_py():
+            return to_cells(raw, type_)
+        stamped = to_cells(pc.if_else(in_millis, raw, pa.scalar(None, pa.string())), type_, millis=True)
+        others = to_cells(pc.if_else(in_millis, pa.scalar(None, pa.string()), raw), type_)
+        misfits = sorted((*stamped.misfits, *others.misfits), key=lambda each: each.row)
+        return Cells(pc.coalesce(stamped.texts, others.texts), tuple(misfits))
+
+    def _says_timestamp(self, schema_id: int, field: str) -> bool:
+        said = self._types_of(schema_id).get(field)
+        return said is not None and said.kind in TIMESTAMPS
 
     def _join(self, at: int, field: str, texts: pa.StringArray) -> None:
         before = self.texts[at]
@@ -242,7 +232,7 @@ class _Batch:
                 else np.flatnonzero(texts.is_null().to_numpy(zero_copy_only=False))
             )
             if misfits:
-                rows = np.array([row for row in rows if (row, column.name) not in misfits], np.int64)
+                rows = np.array([row for row in rows.tolist() if (row, column.name) not in misfits], np.int64)
             if len(rows):
                 found[at] = rows
         return found
@@ -252,10 +242,3 @@ class _Batch:
         for at, rows in absent.items():
             detail = f"no value for column {self._load.columns[at].name}, which is NOT NULL"
             self.refuse(rows, MISSING_VALUE, detail)
-
-
-def wanted(topic: str, partition: int, table: str, wishes: Wishes) -> Wanted:
-    """The wishes of a partition's records, as its report."""
-    add = {name: str(wish) for name, wish in wishes.add.items()}
-    widen = {name: str(wish) for name, wish in wishes.widen.items()}
-    return Wanted(topic, partition, table, wishes.schema_id, add, list(wishes.nullable), widen)

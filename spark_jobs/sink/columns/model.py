@@ -40,6 +40,7 @@ class Kind(StrEnum):
     OTHER = "OTHER"
 
 
+TIMESTAMPS = (Kind.TIMESTAMP_NTZ, Kind.TIMESTAMP_LTZ, Kind.TIMESTAMP_TZ)
 _SYNONYMS = {
     **dict.fromkeys(
         ("DECIMAL", "NUMERIC", "INT", "INTEGER", "BIGINT", "SMALLINT", "TINYINT", "BYTEINT", "FIXED"), Kind.NUMBER
@@ -53,7 +54,7 @@ _SYNONYMS = {
 _TYPE = re.compile(
     r"\s*([A-Za-z_][A-Za-z_0-9]*(?: PRECISION)?)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*", re.IGNORECASE
 )
-_FRACTIONS = {Kind.TIME, Kind.TIMESTAMP_NTZ, Kind.TIMESTAMP_LTZ, Kind.TIMESTAMP_TZ}
+_FRACTIONS = {Kind.TIME, *TIMESTAMPS}
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from spark_jobs.sink.columns.fit import Fitter, SchemaTypes, Wishes
+from spark_jobs.sink.columns.fit import Fitter, SchemaTypes
 from spark_jobs.sink.columns.load import ColumnsLoad, Load, PipeLoad, VariantLoad
 from spark_jobs.sink.columns.model import CONTENT, METADATA, Columns
 from spark_jobs.sink.columns.whole import record_texts
+from spark_jobs.sink.columns.wishes import Wishes
 from spark_jobs.sink.decode.records import NOT_AN_OBJECT, BadRecord
 
 RECORD = "RECORD"

@@ -31,5 +31,5 @@ def test_what_became_of_tolerated_records(
     topic: str | None, records: int, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     errors = ErrorsConfig(tolerance="all", dead_letter_topic=topic)
-    log_tolerated(errors, [Tolerated("t", 0, records, records if topic else 0, -1, {"x": records}, [])])
+    log_tolerated("s", errors, [Tolerated("t", 0, records, records if topic else 0, -1, {"x": records}, [])])
     assert caplog.messages == [text]

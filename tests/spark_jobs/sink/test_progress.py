@@ -13,7 +13,7 @@ from spark_jobs.sink.reports import Tolerated
 def test_a_run_sums_up_what_it_left_out_and_why() -> None:
     report = RunReport("s", epoch=4, seconds=2.04)
     tolerated = [Tolerated("t", p, 3, 2, -1, {"truncated": 1, "wrong_magic": 2}, []) for p in (0, 1)]
-    report.add(SimpleNamespace(rows=1, size=10, files=1, tolerated=tolerated))
+    report.add(SimpleNamespace(rows=1, size=10, files=1, tolerated=tolerated, bad_records=6, dead_letters=4))
     left = "6 left out (truncated 2, wrong_magic 4), 4 of them dead letters"
     assert summary(report) == f"s: 1 record committed, {left}; 1 batch and 1 file in 2.0 s (epoch 4)"
     assert totals(report)["reasons"] == {"truncated": 2, "wrong_magic": 4}

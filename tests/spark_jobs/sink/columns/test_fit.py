@@ -10,18 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.sink.columns.fit import Fitted, Fitter, wanted
+from spark_jobs.sink.columns.fit import Fitted, Fitter
 from spark_jobs.sink.columns.load import ColumnsLoad
 from spark_jobs.sink.columns.matching import Matcher, column_name
 from spark_jobs.sink.columns.model import METADATA_COLUMN, Column, Columns, ColumnType, column_type
 from spark_jobs.sink.columns.wanted import Wanted
+from spark_jobs.sink.columns.wishes import wanted
 
 CITY = Column("CITY", column_type("VARCHAR"))
 AGE = Column("AGE", column_type("NUMBER(3,0)"))
 ODD = Column("has cat", column_type("BOOLEAN"))
 LOAD = ColumnsLoad((METADATA_COLUMN, CITY, AGE, ODD), exists=True, grow=False)
 GROWING = ColumnsLoad(LOAD.columns, exists=True, grow=True)
-SCHEMAS = {7: {"city": column_type("VARCHAR"), "size": column_type("FLOAT")}, 8: {"size": column_type("VARCHAR")}}
+SCHEMAS: dict[int, dict[str, ColumnType]] = {
+    9: {"at": column_type("TIMESTAMP_NTZ(6)")},
+    7: {"city": column_type("VARCHAR"), "size": column_type("FLOAT")},
+    8: {"size": column_type("VARCHAR")},
+}
 
 
 def fitter(load: ColumnsLoad) -> Fitter:
@@ -85,6 +90,13 @@ def test_a_column_that_must_have_a_value_makes_records_without_one_bad() -> None
     assert [(bad.row, bad.reason) for bad in fitted.bad] == [(1, "missing_value"), (2, "missing_value")]
     filled = with_columns(Column("ID", column_type("NUMBER"), nullable=False, default="7"))
     assert fit(filled, {}).bad == ()
+
+
+def test_a_number_is_milliseconds_where_the_schema_says_timestamp_else_its_size_tells_the_unit() -> None:
+    load = with_columns(Column("AT", column_type("TIMESTAMP_NTZ")))
+    fitted = fit(load, {"at": 1000}, {"at": 1000}, {"at": "1970-01-02"}, ids=[9, None, 9])
+    found = [(text or "")[:19] for text in rows(fitted)[1] or []]
+    assert found == ["1970-01-01 00:00:01", "1970-01-01 00:16:40", "1970-01-02 00:00:00"]
 
 
 def test_what_snowflake_numbers_takes_no_field() -> None:
