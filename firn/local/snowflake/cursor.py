@@ -19,15 +19,19 @@ from pyarrow.compute import match_like
 from sqlglot import Expr, exp
 
 from firn.local.snowflake import (
-    coercion,
+    alter_table,
+    column_types,
     dml,
     enforce,
+    fit,
     functions,
     grants,
     leftovers,
     loading,
+    parsing,
     positional,
     privileges,
+    shapes,
     stages,
     temporary,
 )
@@ -195,8 +199,10 @@ class Cursor(FakeSnowflakeCursor):
     def run_plain(self, expression: Expr, params: Any) -> int | None:
         """Run a statement on DuckDB without locks and transactions; returns the count of affected rows."""
         session = self._conn
+        targets = Statement("", expression, session.database, session.schema)
         expression = stages.unquoted(temporary.localise(session, expression.copy()))
-        expression = coercion.inserted(session, positional.paths(positional.named(session, expression)))
+        expression = positional.paths(positional.named(session, expression))
+        expression = fit.short_casts(fit.fitted(session, expression, targets))
         expression = functions.fill_in(session, functions.wide_numbers(functions.variants(expression)))
         params = dict(params) if isinstance(params, dict) else None if params is None else list(params)
         self.check_db_and_schema(expression)
@@ -208,6 +214,7 @@ class Cursor(FakeSnowflakeCursor):
         else:
             is_table = isinstance(expression, exp.Create) and expression.kind == "TABLE"
             shape = shapes.take_off(expression) if is_table else None
+            shapes.escape_comments(expression)
             self._run_parts(expression, params)
             temporary.remember(session, expression)
             if shape is not None:

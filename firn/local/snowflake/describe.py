@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firn.local.snowflake import enforce
+from firn.local.snowflake import column_types, enforce, notes
 from firn.local.snowflake.answers import Answer, text_columns
 from firn.local.snowflake.errors import missing
 from firn.local.snowflake.privileges import ANY, Need
@@ -13,18 +13,12 @@ from firn.local.snowflake.words import Words
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from firn.local.snowflake.notes import KnownColumn
     from firn.local.snowflake.session import Session
 
-_COLUMNS_SQL = """
-SELECT column_name,
-    CASE data_type WHEN 'NUMBER' THEN 'NUMBER(' || numeric_precision || ',' || numeric_scale || ')'
-         WHEN 'TEXT' THEN 'VARCHAR(' || coalesce(character_maximum_length, 16777216) || ')'
-         WHEN 'TIMESTAMP_NTZ' THEN 'TIMESTAMP_NTZ(9)' WHEN 'TIMESTAMP_TZ' THEN 'TIMESTAMP_TZ(9)'
-         WHEN 'TIME' THEN 'TIME(9)' WHEN 'BINARY' THEN 'BINARY(8388608)' ELSE data_type END,
-    'COLUMN', CASE is_nullable WHEN 'YES' THEN 'Y' ELSE 'N' END, column_default, 'N', 'N', NULL, NULL, comment,
-    NULL, NULL
-FROM _fs_global._fs_information_schema._fs_columns
-WHERE table_catalog = ? AND table_schema = ? AND table_name = ? ORDER BY ordinal_position
+_LENGTHS = """
+SELECT ext_column_name, ext_character_maximum_length FROM _fs_global._fs_information_schema._fs_columns_ext
+WHERE ext_table_catalog = ? AND ext_table_schema = ? AND ext_table_name = ?
 """
 _NAMES = text_columns(
     "name", "type", "kind", "null?", "default", "primary key", "unique key", "check", "expression", "comment",
@@ -43,12 +37,23 @@ def _describe(session: Session, sql: str) -> Answer | None:
     if parts[1] == "INFORMATION_SCHEMA":
         return None
     enforce.demand(session, Need(ANY, "TABLE", ".".join(parts)))
-    place = ("temp", "main", parts[2]) if ".".join(parts) in session.temporary else tuple(parts)
+    place = notes.place_of(session, ".".join(parts))
     # On the session's own connection: it sees temporary objects and what its transaction made.
-    rows = session.duck.execute(_COLUMNS_SQL, list(place)).fetchall()
-    if not rows:
+    columns = notes.columns(session.duck, place)
+    if not columns:
         raise missing("Object", name)
-    return Answer(_NAMES, rows)
+    # Where older servers, which kept no notes, have the lengths of texts.
+    lengths = dict(session.duck.execute(_LENGTHS, list(place)).fetchall())
+    return Answer(_NAMES, [_row(column, lengths.get(column.name)) for column in columns])
+
+
+def _row(column: KnownColumn, length: int | None) -> tuple[str | None, ...]:
+    kind = column.note.get("type") or column_types.of_duckdb(column.duck_type)
+    if "type" not in column.note and length is not None:
+        kind = f"VARCHAR({length})"
+    default = column.note.get("default") if column.note else column.duck_default
+    nulls = "Y" if column.nullable else "N"
+    return (column.name, kind, "COLUMN", nulls, default, "N", "N", None, None, column.note.get("comment"), None, None)
 
 
 COMMANDS: dict[tuple[str, ...], Callable[[Session, str], Answer | None]] = {

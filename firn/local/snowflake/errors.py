@@ -22,6 +22,8 @@ CANCELED = (604, "57014")
 LOCKED = (625, "57014")
 NUMERIC = (100038, "22018")
 NULL_IN_COLUMN = (100072, "22000")
+OUT_OF_RANGE = (100046, "22003")
+TOO_LONG = (100078, "22000")
 RESOURCES = (300005, "53200")
 INTERNAL = (300002, "XX000")
 
@@ -72,6 +74,7 @@ class _Rule:
     text: str
 
 
+_RANGE = "Number out of representable range: {0}"
 _RULES = [
     _Rule(duckdb.ParserException, r"(.*)", SYNTAX, "SQL compilation error:\n{0}"),
     _Rule(
@@ -128,13 +131,16 @@ _RULES = [
     ),
     _Rule(
         duckdb.ConstraintException,
-        r"NOT NULL constraint failed: (\S+)",
+        r"NOT NULL constraint failed: (.+)",
         NULL_IN_COLUMN,
         "NULL result in a non-nullable column: {0}",
     ),
     _Rule(duckdb.ConstraintException, r"(.*)", (200001, "22000"), "Constraint violated: {0}"),
+    _Rule(duckdb.ConversionException, r"(.*(?:for the destination type|to type DECIMAL).*)", OUT_OF_RANGE, _RANGE),
+    _Rule(duckdb.ConversionException, r"Could not cast value (\S+ to DECIMAL.*)", OUT_OF_RANGE, _RANGE),
     _Rule(duckdb.ConversionException, r"(.*)", NUMERIC, "{0}"),
-    _Rule(duckdb.OutOfRangeException, r"(.*)", (100046, "22003"), "Number out of representable range: {0}"),
+    _Rule(duckdb.InvalidInputException, r"(String '.*' is too long and would be truncated)", TOO_LONG, "{0}"),
+    _Rule(duckdb.OutOfRangeException, r"(.*)", OUT_OF_RANGE, _RANGE),
     _Rule(duckdb.InterruptException, r"(.*)", CANCELED, "SQL execution canceled"),
     _Rule(duckdb.OutOfMemoryException, r"(.*)", RESOURCES, "Processing aborted, out of memory: {0}"),
     _Rule(duckdb.NotImplementedException, r"(.*)", UNSUPPORTED, "Unsupported feature (local Snowflake): {0}"),

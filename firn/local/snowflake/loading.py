@@ -18,7 +18,7 @@ from sqlglot import Expr, exp
 
 from firn.local.snowflake import temporary
 from firn.local.snowflake.answers import NUMBER, TEXT, Answer
-from firn.local.snowflake.errors import sql_error, unsupported
+from firn.local.snowflake.errors import TOO_LONG, sql_error, unsupported
 
 if TYPE_CHECKING:
     from firn.local.snowflake.session import Session
@@ -176,9 +176,8 @@ def _blame(load: Load, files: list[str], error: duckdb.Error) -> Exception:
                 conn.execute(f"SELECT count(COLUMNS(*)) FROM ({select.sql(dialect='duckdb')})")  # noqa: S608
             except duckdb.Error:
                 name = stage.internal_file_name(file)
-                return sql_error(
-                    BAD_FILE, f"{reason}\n  File '{name}', ON_ERROR = ABORT_STATEMENT: nothing was loaded."
-                )
+                code = TOO_LONG if "is too long and would be truncated" in reason else BAD_FILE
+                return sql_error(code, f"{reason}\n  File '{name}', ON_ERROR = ABORT_STATEMENT: nothing was loaded.")
     return error
 
 

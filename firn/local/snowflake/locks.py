@@ -107,6 +107,11 @@ class TableLocks:
             return held + waits
 
 
+def shape_of(tables: Iterable[str]) -> frozenset[str]:
+    """Names under which `CommitLog` keeps changes of these tables' columns: whoever only adds rows looks at those."""
+    return frozenset(f"columns of {table}" for table in tables)
+
+
 def _too_many(claim: Claim) -> str:
     return (
         f"Your statement '{claim.query_id}' was aborted because the number of waiters for this lock exceeds the "

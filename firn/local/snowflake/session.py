@@ -21,6 +21,7 @@ from fakesnow.conn import FakeSnowflakeConnection
 from firn.local.snowflake import enforce, principals
 from firn.local.snowflake.cursor import Cursor
 from firn.local.snowflake.engine import Engine
+from firn.local.snowflake.fit import Rule
 from firn.local.snowflake.holdings import Holdings
 from firn.local.snowflake.locks import CommitLog, TableLocks
 from firn.local.snowflake.settings_sql import DEFAULTS
@@ -41,6 +42,9 @@ class Shared:
     locked_out: dict[str, float] = field(default_factory=dict)
     """When a user was disabled last (monotonic seconds): sessions from before have ended."""
     upload_key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+
+    column_rules: dict[str, dict[str, Rule]] = field(default_factory=dict)
+    """What the columns of a table take, by its full name; another dict after each DDL."""
 
     def __post_init__(self) -> None:
         """Made of the engine."""
@@ -159,7 +163,10 @@ class Session(FakeSnowflakeConnection):
         """Around a statement that commits what is open first; one such statement at a time in the whole server."""
         self.transactions.commit()
         with self.shared.engine.ddl_lock:
-            yield
+            try:
+                yield
+            finally:
+                self.shared.column_rules = {}
 
     def cancel(self) -> None:
         """Stop the running statement: a lock wait ends, DuckDB is interrupted."""

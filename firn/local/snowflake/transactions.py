@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import duckdb
 
@@ -21,6 +22,8 @@ from firn.local.snowflake.errors import LOCKED, sql_error
 from firn.local.snowflake.locks import CommitLog, TableLocks
 
 Work = Callable[[], int | None]
+MOST_ATTEMPTS = 20
+T = TypeVar("T")
 _numbers = itertools.count(time.time_ns() // 1_000_000 * 1_000_000)
 
 
@@ -91,12 +94,7 @@ class Transactions:
         tables.lock(tx.id)
         if tx.started and self._commits.changed_since(tx.snapshot, tables.reads):
             self._abandon(tx)
-        self._start(tx)
-        try:
-            count = work()
-        except BaseException:
-            self._abandon(tx)
-            raise
+        count = self._attempt(tx, work)
         if tables.writes:
             tx.journal.append(Write(work, count))
             tx.tables |= tables.writes
@@ -114,6 +112,8 @@ class Transactions:
     def _repeat(self, tx: Transaction, write: Write) -> None:
         try:
             count = write.work()
+        except duckdb.TransactionException:
+            raise
         except Exception as error:
             count = None
             reason = f"{type(error).__name__}"
@@ -152,14 +152,25 @@ class Transactions:
             raise sql_error(LOCKED, tx.lost)
         if not (tx.journal or tx.started):
             return
-        self._start(tx)
-        try:
-            self._conn.commit()
-        except duckdb.TransactionException:
-            # Another commit got in between; once more on the newest snapshot, with the same checks.
-            self._abandon(tx)
-            self._start(tx)
-            self._conn.commit()
+        self._attempt(tx, self._conn.commit)
+
+    def _attempt(self, tx: Transaction, work: Callable[[], T]) -> T:
+        """Run `work` on a snapshot that holds the transaction's writes so far.
+
+        When another commit, or a change of a table, got in between: again on the newest one, with the same checks.
+        """
+        for left in reversed(range(MOST_ATTEMPTS)):
+            try:
+                self._start(tx)
+                return work()
+            except duckdb.TransactionException:
+                self._abandon(tx)
+                if not left:
+                    raise
+            except BaseException:
+                self._abandon(tx)
+                raise
+        raise AssertionError("the last attempt returns or raises")
 
     def rollback(self) -> None:
         """Roll back what is open, else do nothing."""

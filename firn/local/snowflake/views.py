@@ -5,17 +5,40 @@ from __future__ import annotations
 from fakesnow import info_schema
 from fakesnow.transforms import show
 
+_NOTED = "json_extract_string(try_cast(ddb_columns.comment as json), '$.{}')"
 _INTEGERS = "('BIGINT', 'INTEGER', 'SMALLINT', 'TINYINT', 'HUGEINT', 'UBIGINT')"
 
 # Every DuckDB integer is Snowflake's NUMBER(38,0): CREATE TABLE AS SELECT 1 makes an INTEGER column.
-_COLUMNS = info_schema.SQL_CREATE_GLOBAL_INFORMATION_SCHEMA_COLUMNS_VIEW.replace(
-    "columns.data_type='BIGINT'", f"columns.data_type in {_INTEGERS}"
+# What a column's note says (`notes`) goes before what DuckDB knows.
+_COLUMNS = (
+    info_schema.SQL_CREATE_GLOBAL_INFORMATION_SCHEMA_COLUMNS_VIEW.replace(
+        "columns.data_type='BIGINT'", f"columns.data_type in {_INTEGERS}"
+    )
+    .replace(
+        "case when starts_with(columns.data_type, 'DECIMAL')",
+        f"case when {_NOTED.format('type')} like 'VARCHAR(%' then 'TEXT' when {_NOTED.format('type')} is not null "
+        f"then split_part({_NOTED.format('type')}, '(', 1) when starts_with(columns.data_type, 'DECIMAL')",
+    )
+    .replace(
+        "ext_character_maximum_length as",
+        rf"coalesce(try_cast(regexp_extract({_NOTED.format('type')}, '^VARCHAR\((\d+)\)', 1) as integer), "
+        "ext_character_maximum_length) as",
+    )
+    .replace("columns.column_default AS", f"coalesce({_NOTED.format('default')}, columns.column_default) AS")
+    .replace("ddb_columns.comment as COMMENT", f"{_NOTED.format('comment')} as COMMENT")
 )
+
+_TABLE_NOTED = "json_extract_string(try_cast(counted.comment as json), '$.{}')"
+_FLAG = f"case when {_TABLE_NOTED} = 'true' then 'Y' else 'N' end"
 
 # SHOW TABLES with its comments and row counts; without temporary tables of other sessions and fakesnow's own schemas.
 _TABLES = (
     show.SQL_CREATE_VIEW_SHOW_TABLES.replace("'' as comment", "coalesce(ext.comment, '') as comment")
     .replace("0 as rows", "counted.estimated_size as rows")
+    .replace("'TABLE' as kind", f"coalesce({_TABLE_NOTED.format('kind')}, 'TABLE') as kind")
+    .replace("'' as cluster_by", f"coalesce({_TABLE_NOTED.format('cluster_by')}, '') as cluster_by")
+    .replace("'N' as enable_schema_evolution", f"{_FLAG.format('evolves')} as enable_schema_evolution")
+    .replace("'N' as is_immutable", f"'N' as is_immutable, {_FLAG.format('interactive')} as is_interactive")
     .replace(
         "from information_schema.tables",
         """from information_schema.tables
