@@ -83,8 +83,8 @@ def check_table_map(topics: Iterable[str], table_map: TableMap) -> None:
 
 
 def _matches(topic: str, table_map: TableMap) -> list[tuple[str, str]]:
-    """The entries of the map that are for this topic, by name or by expression."""
-    return [(pattern, table) for pattern, table in table_map if pattern == topic or re.fullmatch(pattern, topic)]
+    """The entries of the map that are for this topic; a name is an expression that matches itself."""
+    return [(pattern, table) for pattern, table in table_map if re.fullmatch(pattern, topic)]
 
 
 def _java_hash(text: str) -> int:

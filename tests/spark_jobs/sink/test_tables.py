@@ -6,10 +6,12 @@ import pytest
 
 from firn.connector.config import TableConfig, TableType
 from firn.errors import ConfigError
+from firn.snowflake import connect, execute, query
 from spark_jobs.sink.columns.load import ColumnsLoad, Load, PipeLoad, VariantLoad
 from spark_jobs.sink.columns.model import Column, Columns, column_type
 from spark_jobs.sink.identifiers import Namespace
-from spark_jobs.sink.tables import VARIANT_COLUMNS, check_columns, create_statement
+from spark_jobs.sink.tables import VARIANT_COLUMNS, TableShape, check_columns, create_statement, describe, table_exists
+from tests.support.sinks import login_of
 
 NAMESPACE = Namespace("streaming", "public")
 TYPED: Columns = (
@@ -111,3 +113,44 @@ def test_a_pipe_may_name_only_columns_there_are_and_must_name_the_required_ones(
     check_columns("T", columns, PipeLoad(fields=True, targets=(), select=""))
     error = refusal(columns, PipeLoad(fields=True, targets=("A", "C"), select=""))
     assert [line.split(":")[0].strip() for line in error.what.splitlines()[1:]] == ["C", "B"]
+
+
+@pytest.mark.stack
+def test_a_table_is_described_as_it_is(stack) -> None:
+    tables, namespace = TableConfig(TableType.TRANSIENT), Namespace("STREAMING", "PUBLIC")
+    name, other = "H_Described x", "H_Described%x"
+    columns = (*TYPED, column("ID NUMBER NOT NULL"))
+    with connect(login_of(stack.settings)) as connection:
+        try:
+            assert describe(connection, namespace, name) is None
+            assert not table_exists(connection, namespace, name)
+            execute(connection, create_statement(namespace, other, VARIANT_COLUMNS, TableConfig(), evolving=False))
+            for _ in range(2):
+                execute(connection, create_statement(namespace, name, columns, tables, evolving=True))
+            assert describe(connection, namespace, name) == TableShape(columns, True, TableType.TRANSIENT)
+            assert describe(connection, namespace, other) == TableShape(VARIANT_COLUMNS)
+            (row,) = query(connection, f"SHOW TABLES LIKE '{name}' IN SCHEMA STREAMING.PUBLIC")
+            assert row["comment"] == "Made by Firn from a Kafka topic"
+        finally:
+            for each in (name, other):
+                execute(connection, f"DROP TABLE IF EXISTS {namespace.qualified(each)}")
+
+
+@pytest.mark.stack
+def test_defaults_and_numbered_columns_need_no_value(stack) -> None:
+    namespace, name = Namespace("STREAMING", "PUBLIC"), "H_NUMBERED"
+    made = (
+        f"CREATE OR REPLACE TABLE {name} (ID NUMBER NOT NULL IDENTITY(1, 1), STATE VARCHAR NOT NULL DEFAULT 'new', "
+        "N NUMBER NOT NULL)"
+    )
+    with connect(login_of(stack.settings)) as connection:
+        try:
+            execute(connection, made)
+            shape = describe(connection, namespace, name)
+        finally:
+            execute(connection, f"DROP TABLE IF EXISTS {name}")
+    assert shape is not None
+    numbered, state, plain = shape.columns
+    assert (numbered.generated, numbered.default, numbered.required) == (True, None, False)
+    assert (state.generated, state.default, state.required) == (False, "'new'", False)
+    assert plain.required
