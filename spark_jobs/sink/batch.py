@@ -28,6 +28,7 @@ from spark_jobs.sink.copy_into import RefusedError, copy_files
 from spark_jobs.sink.dead_letters import Letters, published_letters
 from spark_jobs.sink.evolution import SchemaChange
 from spark_jobs.sink.ledger import ClaimAgainError, Ledger, Move, TopicPartition
+from spark_jobs.sink.ledger_owner import Totals
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.loads import Loads
 from spark_jobs.sink.reports import Cut, Failed, Report, Staged, Stopped, Tolerated, load
@@ -152,7 +153,7 @@ class BatchRunner:
         _check_inside(staged, moves)
         name = f"{self._ledger.epoch}-{batch_id}"
         if moves:
-            self._commit(name, moves, staged)
+            self._commit(name, moves, staged, shipped.of(Tolerated))
         self._ledger.advance(ends, moves)
         self._forget_letters(shipped.of(Tolerated))
         committed = Committed(
@@ -203,13 +204,15 @@ class BatchRunner:
             raise failed.unwrap()
         return reports
 
-    def _commit(self, name: str, moves: tuple[Move, ...], staged: Sequence[Staged]) -> None:
+    def _commit(
+        self, name: str, moves: tuple[Move, ...], staged: Sequence[Staged], tolerated: Sequence[Tolerated]
+    ) -> None:
         """Rows and ledger in one transaction; the ledger last, so that its lock is held for a moment only."""
         self._confirm(sorted({move.where.topic for move in moves}))
         try:
             with transaction(self._connection):
                 copy_files(self._connection, self._context.namespace, self._stage, staged, self._loads)
-                self._table.move(self._connection, self._ledger.epoch, name, moves)
+                self._table.move(self._connection, self._ledger.epoch, name, moves, _brought(staged, tolerated))
         except RefusedError as error:
             self._table.keep(self._connection, self._ledger.epoch, error.files)
             raise
@@ -227,6 +230,13 @@ class BatchRunner:
             seen = self._letters.get(where, Letters(-1, frozenset()))
             left = frozenset(offset for offset in seen.published if offset >= self._ledger.committed[where])
             self._letters[where] = Letters(published.get(where, seen.group_offset), left)
+
+
+def _brought(staged: Sequence[Staged], tolerated: Sequence[Tolerated]) -> Totals:
+    """What a batch adds to the totals of its sink."""
+    rows, text_size = sum(file.rows for file in staged), sum(file.text_size for file in staged)
+    bad, letters = sum(each.records for each in tolerated), sum(each.letters for each in tolerated)
+    return Totals(rows, text_size, 1, bad, letters)
 
 
 def letters_out(

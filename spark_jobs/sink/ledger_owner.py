@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, fields
 
 from firn.errors import TerminalError
 from spark_jobs.sink.identifiers import quoted
@@ -22,6 +22,30 @@ class SinkRunsError(TerminalError):
     """Positions cannot be set while a run holds the sink and gives signs of life."""
 
 
+class CleaningError(TerminalError):
+    """The sink's name is being retired: nobody may run it or set its positions until that has ended."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What a sink has brought, over all its runs: rows, bytes of their texts, batches, and what it left out."""
+
+    records: int = 0
+    bytes: int = 0
+    batches: int = 0
+    bad_records: int = 0
+    dead_letters: int = 0
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
+
+    @classmethod
+    def of(cls, read: object) -> Totals:
+        """What a document holds; all 0 where it holds something else."""
+        given = read if isinstance(read, dict) else {}
+        return cls(*(int(given.get(each.name) or 0) for each in fields(cls)))
+
+
 @dataclass(frozen=True)
 class Owner:
     """Who may write for a sink.
@@ -31,6 +55,8 @@ class Owner:
     claim. kept: staged files, as paths in the stage, that COPY refused and that clean-ups leave. claimed: whether
     a run ever claimed it (a reset may come first). shared: whether doubles were asked for (firn.share.target).
     letters: whether the sink ever had a dead-letter topic, so that some may be out that are not committed.
+    cleaning: whether `firn sink clean` has begun to remove what the sink left; its last step removes this row.
+    totals: what the sink has brought; they move with the rows, in one transaction.
     """
 
     epoch: int
@@ -41,6 +67,8 @@ class Owner:
     claimed: bool = True
     shared: bool = False
     letters: bool = False
+    cleaning: bool = False
+    totals: Totals = Totals()
 
     @classmethod
     def of(cls, epoch: int, run_id: str, silent_seconds: float, document: str) -> Owner:
@@ -50,10 +78,11 @@ class Owner:
             targets = {str(topic): str(table) for topic, table in read["targets"].items()}
             kept = tuple(map(str, read["kept"]))
             claimed, shared = read.get("claimed") is not False, read.get("shared") is True
-            letters = read.get("letters") is True
+            letters, cleaning = read.get("letters") is True, read.get("cleaning") is True
+            totals = Totals.of(read.get("totals"))
         except (ValueError, KeyError, TypeError, AttributeError):
             return cls(epoch, run_id, silent_seconds)
-        return cls(epoch, run_id, silent_seconds, targets, kept, claimed, shared, letters)
+        return cls(epoch, run_id, silent_seconds, targets, kept, claimed, shared, letters, cleaning, totals)
 
     @property
     def document(self) -> str:
@@ -61,7 +90,9 @@ class Owner:
         document: dict[str, object] = {"targets": dict(self.targets), "kept": list(self.kept)}
         if not self.claimed:
             document["claimed"] = False
-        return json.dumps(document | {name: True for name in ("shared", "letters") if getattr(self, name)})
+        if self.totals != Totals():
+            document["totals"] = asdict(self.totals)
+        return json.dumps(document | {name: True for name in ("shared", "letters", "cleaning") if getattr(self, name)})
 
     def runs(self, within: float) -> bool:
         """Whether a run holds the sink and gave a sign of life in the last `within` seconds."""
@@ -102,6 +133,17 @@ def check_targets(sink: str, own: Owner | None, targets: Mapping[str, str], othe
             where=f"sink {sink}",
             next_step="Stop using one of the two names (a sink that was renamed goes on under its old name), or set "
             "firn.share.target=true if doubles are intended.",
+        )
+
+
+def check_not_cleaning(sink: str, owner: Owner | None) -> None:
+    """Raise CleaningError where a clean of the sink has begun and not ended."""
+    if owner and owner.cleaning:
+        raise CleaningError(
+            f"Sink {sink} is being cleaned since {spoken(owner.silent_seconds)}: what it needs may be gone already.",
+            where=f"sink {sink}",
+            next_step="Let `firn sink clean <config>` end, or give it again where it was interrupted. Started after "
+            "that, the sink begins anew, where auto.offset.reset says.",
         )
 
 

@@ -30,14 +30,16 @@ _LOCK = "UPDATE {table} SET UPDATED_AT = SYSDATE() WHERE SINK = ''"
 _READ = """
 SELECT SINK, TOPIC, PARTITION, NEXT_OFFSET, EPOCH, TOPIC_ID, BATCH_ID, UPDATED_AT,
        DATEDIFF(MILLISECOND, UPDATED_AT, SYSDATE()) AS SILENT
-FROM {table} WHERE SINK = ? OR (SINK <> '' AND TOPIC = '' AND PARTITION = -1)
+FROM {table} WHERE SINK = ? OR (TOPIC = '' AND PARTITION = -1)
 """
 _INSERT = """
 INSERT INTO {table} (SINK, TOPIC, PARTITION, NEXT_OFFSET, EPOCH, TOPIC_ID, ROW_ERRORS, BATCH_ID, UPDATED_AT)
 SELECT ?, COLUMN1, COLUMN2, COLUMN3, COLUMN4, COLUMN5, 0, COLUMN6, SYSDATE() FROM VALUES {values}
 """
 # Not UPDATED_AT: the last sign of life is read after the epoch was raised.
-_RAISE = "UPDATE {table} SET EPOCH = EPOCH + 1 WHERE SINK = ? AND TOPIC = '' AND PARTITION = -1"
+_RAISE = """
+UPDATE {table} SET EPOCH = GREATEST(EPOCH + 1, {least}) WHERE SINK = ? AND TOPIC = '' AND PARTITION = -1
+"""
 _OWNER = """
 UPDATE {table} SET {changes}UPDATED_AT = SYSDATE()
 WHERE SINK = ? AND TOPIC = '' AND PARTITION = -1 AND EPOCH = ? AND TOPIC_ID = ?
@@ -55,15 +57,22 @@ FROM (SELECT COLUMN1 AS TOPIC, COLUMN2 AS PARTITION, COLUMN3 AS NEXT_OFFSET, COL
       FROM VALUES {values}) AS PLACED
 WHERE {table}.SINK = ? AND {table}.TOPIC = PLACED.TOPIC AND {table}.PARTITION = PLACED.PARTITION
 """
+_DELETE = "DELETE FROM {table} WHERE SINK = ?"
+# The lock row's own EPOCH: the highest one of a sink whose rows were deleted.
+_FLOOR = "UPDATE {table} SET EPOCH = GREATEST(EPOCH, {least}) WHERE SINK = ''"
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What one statement saw: this sink's owner and positions, and the owners of the other sinks, by name."""
+    """What one statement saw: this sink's owner and positions, and the owners of the other sinks, by name.
+
+    floor: no sink begins at this epoch or below it, for a sink that was deleted may have had it.
+    """
 
     owner: Owner | None
     positions: dict[TopicPartition, Position]
     others: dict[str, Owner]
+    floor: int
 
 
 class LedgerRows:
@@ -80,9 +89,12 @@ class LedgerRows:
         """Update the lock row: the next one who does so waits until this transaction has ended."""
         return execute(connection, _LOCK.format(table=self._table))
 
-    def raise_epoch(self, connection: SnowflakeConnection) -> int:
-        """Add one to the owner row's epoch: no batch can commit from here on; 0 before the first claim."""
-        return execute(connection, _RAISE.format(table=self._table), (self._sink,))
+    def raise_epoch(self, connection: SnowflakeConnection, above: int = 0) -> int:
+        """Add one to the owner row's epoch, or more to get above `above`; 0 before the first claim.
+
+        No batch can commit from here on.
+        """
+        return execute(connection, _RAISE.format(table=self._table, least=above + 1), (self._sink,))
 
     def read(self, connection: SnowflakeConnection) -> Snapshot:
         """All that a claim looks at. Raises TerminalError for rows that are there twice: keys are not enforced."""
@@ -90,9 +102,10 @@ class LedgerRows:
         own = [row for row in rows if row["SINK"] == self._sink]
         self._check_single(own)
         owners = {row["SINK"]: _owner(row) for row in rows if row["TOPIC"] == ""}
+        floor = owners.pop("", None)
         owner = owners.pop(self._sink, None)
         positions = {TopicPartition(r["TOPIC"], int(r["PARTITION"])): _position(r) for r in own if r["TOPIC"] != ""}
-        return Snapshot(owner, positions, owners)
+        return Snapshot(owner, positions, owners, floor.epoch if floor else 0)
 
     def insert_owner(self, connection: SnowflakeConnection, owner: Owner) -> int:
         """The owner row of a sink that has none."""
@@ -125,6 +138,11 @@ class LedgerRows:
         values: list[Any] = [v for w, p in positions.items() for v in (w.topic, w.partition, p.next_offset, p.topic_id)]
         statement = _PLACE.format(table=self._table, values=_placeholders(len(positions), 4))
         return execute(connection, statement, (batch_id, *values, self._sink)) if positions else 0
+
+    def delete(self, connection: SnowflakeConnection, epoch: int) -> int:
+        """Delete all rows of the sink; no sink begins at `epoch` or below it from then on."""
+        execute(connection, _FLOOR.format(table=self._table, least=epoch))
+        return execute(connection, _DELETE.format(table=self._table), (self._sink,))
 
     def _insert(self, connection: SnowflakeConnection, rows: Sequence[tuple[Any, ...]]) -> int:
         if not rows:

@@ -25,7 +25,7 @@ from spark_jobs.sink.ledger import (
     check_positions,
     missing_positions,
 )
-from spark_jobs.sink.ledger_owner import Owner, SinkRunsError, check_targets, spoken
+from spark_jobs.sink.ledger_owner import Owner, SinkRunsError, Totals, check_not_cleaning, check_targets, spoken
 from spark_jobs.sink.ledger_rows import LedgerRows, Snapshot
 from spark_jobs.sink.tables import table_exists
 from spark_jobs.sink.transaction import transaction
@@ -49,6 +49,7 @@ class LedgerTable:
         # The epoch that this run holds for certain, and the highest one it may hold: they differ while the answer to
         # a claim's COMMIT is lost.
         self._certain = self._highest = 0
+        self._owner = Owner(0, run_id, 0.0)  # as this run wrote it last
 
     def ensure(self, connection: SnowflakeConnection) -> None:
         """Make the table with its lock row, both in one statement, unless it is there.
@@ -81,14 +82,15 @@ class LedgerTable:
 
         Raises LostPositionError where Kafka cannot continue, SharedTargetError where another sink writes the same topic
         into the same table (unless `share_target`), FencedError where this run claimed before and somebody else has
-        since, ClaimAgainError where the lock or the answer to COMMIT did not come. All but the last leave the ledger
-        as it was.
+        since, CleaningError where the sink's name is being retired, ClaimAgainError where the lock or the answer to
+        COMMIT did not come. All but the last leave the ledger as it was.
         """
         with transaction(connection):
             self._lock(connection)
             partitions = observe()
             seen = self._rows.read(connection)
             self._check_turn(seen.owner)
+            check_not_cleaning(self._sink, seen.owner)
             check_positions(self._sink, seen.positions, partitions)
             targets = {where.topic: table_of(where.topic) for where in partitions}
             if not share_target:
@@ -97,21 +99,33 @@ class LedgerTable:
             added = missing_positions(seen.positions, partitions, first_claim=first, first_offset=first_offset)
             kept = seen.owner.kept if seen.owner else ()
             letters = letters or bool(seen.owner and seen.owner.letters)
-            owner = Owner(_epoch(seen), self._run_id, 0.0, targets, kept, shared=share_target, letters=letters)
+            totals = seen.owner.totals if seen.owner else Totals()
+            owner = Owner(
+                _epoch(seen), self._run_id, 0.0, targets, kept, shared=share_target, letters=letters, totals=totals
+            )
             self._highest = owner.epoch  # from here on COMMIT may have happened, whatever its answer
             self._sign(connection, seen, owner)
             _expect(self._rows.insert_positions(connection, added, ""), len(added))
-        self._certain = owner.epoch
+        self._certain, self._owner = owner.epoch, owner
         positions = {**seen.positions, **added}
         return Ledger(self._sink, owner.epoch, {w: p.next_offset for w, p in positions.items() if w in partitions})
 
-    def move(self, connection: SnowflakeConnection, epoch: int, batch_id: str, moves: Sequence[Move]) -> None:
+    def move(
+        self,
+        connection: SnowflakeConnection,
+        epoch: int,
+        batch_id: str,
+        moves: Sequence[Move],
+        brought: Totals = Totals(),  # noqa: B008 - a value
+    ) -> None:
         """The last statements of a batch's transaction: prove ownership, then move every partition.
+
+        brought: what the batch adds to the sink's totals.
 
         Raises FencedError when this run does not own the sink any more and ClaimAgainError when a position is not
         where this batch started; both leave it to the caller to roll back.
         """
-        self.beat(connection, epoch)
+        self._rewrite(connection, epoch, replace(self._owner, totals=self._owner.totals + brought))
         moved = self._rows.move(connection, batch_id, moves)
         if moved != len(moves):
             raise ClaimAgainError(f"{moved} of {len(moves)} partitions stood where this batch began.")
@@ -144,9 +158,13 @@ class LedgerTable:
         owner = self.owner(connection)
         if owner is None:
             raise self._fenced()
-        document = replace(owner, kept=change(owner.kept)).document
-        if self._rows.update_owner(connection, epoch, self._run_id, BATCH_ID=document) != 1:
+        self._rewrite(connection, epoch, replace(owner, kept=change(owner.kept)))
+
+    def _rewrite(self, connection: SnowflakeConnection, epoch: int, owner: Owner) -> None:
+        """Write the owner row's document. Where this is rolled back, the run claims again, and reads it anew."""
+        if self._rows.update_owner(connection, epoch, self._run_id, BATCH_ID=owner.document) != 1:
             raise self._fenced()
+        self._owner = owner
 
     def release(self, connection: SnowflakeConnection, epoch: int) -> None:
         """Say that nobody runs the sink, at an orderly end. Without it, silence has to tell.
@@ -188,6 +206,7 @@ class LedgerTable:
             self._lock(connection)
             seen = self._rows.read(connection)
             self.check_silent(seen.owner, running_within)
+            check_not_cleaning(self._sink, seen.owner)
             self._check_unmoved(seen.positions, expected or {})
             epoch = _epoch(seen)
             owner = replace(seen.owner or Owner(epoch, "", 0.0, claimed=False), run_id="")
@@ -220,15 +239,18 @@ class LedgerTable:
                 next_step="Look again, and decide again.",
             )
 
-    def _lock(self, connection: SnowflakeConnection) -> None:
-        """Make other claims wait, and then every batch: what is read after this stands still until COMMIT."""
+    def _lock(self, connection: SnowflakeConnection, *, above: int = 0) -> None:
+        """Make other claims wait, and then every batch: what is read after this stands still until COMMIT.
+
+        The epoch is raised, above `above`.
+        """
         if self._rows.lock(connection) != 1:
             raise TerminalError(
                 f"Table {self._name} has no lock row, or several.",
                 where=f"sink {self._sink}",
                 next_step="Somebody changed the ledger by hand: it must hold exactly one row with SINK = ''.",
             )
-        self._rows.raise_epoch(connection)
+        self._rows.raise_epoch(connection, above)
 
     def _sign(self, connection: SnowflakeConnection, seen: Snapshot, owner: Owner) -> None:
         if seen.owner is None:
@@ -246,8 +268,8 @@ class LedgerTable:
             raise TerminalError(
                 f"The ledger was set back while the sink ran: its epoch is {before}, this run holds {self._certain}.",
                 where=self._name,
-                next_step="Somebody dropped, emptied or restored it: set the positions to what the tables hold with "
-                "`firn sink offsets <config> --reset ...`, then start the sink again.",
+                next_step="Somebody dropped, emptied or restored it, or cleaned the sink: set the positions to what "
+                "the tables hold with `firn sink offsets <config> --reset ...`, then start the sink again.",
             )
 
     def _fenced(self) -> FencedError:
@@ -260,7 +282,7 @@ class LedgerTable:
 
 def _epoch(seen: Snapshot) -> int:
     """The epoch that this transaction brings: `_lock` has raised it where there is one."""
-    return seen.owner.epoch if seen.owner else 1
+    return seen.owner.epoch if seen.owner else seen.floor + 1
 
 
 def _expect(changed: int, wanted: int) -> None:

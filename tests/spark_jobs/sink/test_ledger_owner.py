@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.sink.ledger_owner import Owner, SharedTargetError, check_targets, spoken
+from spark_jobs.sink.ledger_owner import Owner, SharedTargetError, Totals, check_targets, spoken
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,11 @@ def test_every_shared_target_is_named_at_once() -> None:
 )
 def test_a_duration_is_said_in_one_unit(seconds: float, said: str) -> None:
     assert spoken(seconds) == said
+
+
+def test_totals_add_up_and_survive_a_document() -> None:
+    totals = Totals(5, 900, 1, 2, 1) + Totals(1, 100, 1)
+    assert totals == Totals(6, 1000, 2, 2, 1)
+    document = Owner(1, "r", 0.0, {"t": "T"}, totals=totals).document
+    assert Owner.of(1, "r", 0.0, document).totals == totals
+    assert Owner.of(1, "r", 0.0, '{"targets": {}, "kept": [], "totals": 7}').totals == Totals()

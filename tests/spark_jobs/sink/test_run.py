@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -75,6 +76,14 @@ def test_running_again_adds_exactly_the_new_records(settings: Settings, new_run:
     assert report.records == 5
     assert [(p.partition, p.next_offset, p.lag) for p in report.partitions] == [(0, 30, 0), (1, 5, 0)]
     assert landed(settings, topic) == [(0, n) for n in range(30)] + [(1, n) for n in range(5)]
+    assert totals_of(settings, topic)["records"] == 35
+
+
+def totals_of(settings: Settings, topic: Topic) -> dict[str, int]:
+    """What the ledger says the topic's sink has brought over all its runs."""
+    statement = f"SELECT BATCH_ID FROM FIRN_OFFSETS WHERE SINK = 's_{topic.table}' AND TOPIC = ''"
+    found: dict[str, int] = json.loads(sql(settings, statement)[0]["BATCH_ID"])["totals"]
+    return found
 
 
 def test_many_batches_and_files_land_every_record_once(settings: Settings, new_run: NewRun) -> None:
