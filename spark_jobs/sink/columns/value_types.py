@@ -33,14 +33,13 @@ def type_of_values(raw: pa.StringArray) -> ColumnType | None:
         if first in _BY_FIRST:
             found[_BY_FIRST[first]] = None
         elif first != "n":
-            found |= dict.fromkeys(_numbers(raw))
+            found[_number_type(raw)] = None
     return reduce(merge_types, found) if found else None
 
 
-def _numbers(raw: pa.StringArray) -> list[ColumnType]:
+def _number_type(raw: pa.StringArray) -> ColumnType:
     numbers = raw.filter(pc.match_substring_regex(raw, "^[-0-9]"))
-    whole = pc.match_substring_regex(numbers, _INTEGER)
-    return ([INTEGER] if pc.any(whole).as_py() else []) + ([] if pc.all(whole).as_py() else [FLOAT])
+    return INTEGER if pc.all(pc.match_substring_regex(numbers, _INTEGER)).as_py() else FLOAT
 
 
 def merge_types(a: ColumnType, b: ColumnType) -> ColumnType:

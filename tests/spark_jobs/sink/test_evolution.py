@@ -59,12 +59,14 @@ def test_wishes_of_partitions_and_topics_are_one_for_each_table() -> None:
 
 def test_the_order_of_reports_changes_nothing() -> None:
     wanted = [
-        Wanted("a", 0, "T", 1, {"X": "FLOAT"}, ["N"], {"W": TEXT}),
-        Wanted("a", 1, "T", 2, {"X": TEXT, "Y": "DATE"}, ["N"], {"W": LONGER}),
+        Wanted("a", 0, "T", 1, {"X": "FLOAT"}, ["N"], {"W": LONGER}),
+        Wanted("a", 1, "T", 2, {"X": TEXT, "Y": "DATE"}, ["N"], {"W": TEXT}),
         Wanted("b", 0, "T", 3, {"Y": "DATE", "X": "FLOAT"}),
     ]
     expected = merged(wanted)["T"]
-    assert str(expected.widen["W"][1]) == LONGER
+    assert {name: str(kind) for name, (_, kind) in expected.add.items()} == {"X": "VARIANT", "Y": "DATE"}
+    assert {name: str(kind) for name, (_, kind) in expected.widen.items()} == {"W": LONGER}
+    assert expected.nullable == {"N": Reason("a", 1)}
     for order in itertools.permutations(wanted):
         found = merged(order)["T"]
         assert found == expected

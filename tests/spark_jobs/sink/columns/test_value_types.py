@@ -29,6 +29,8 @@ def of(*texts: str | None) -> str | None:
     ("texts", "expected"),
     [
         (["1", "-22"], "NUMBER(38,0)"),
+        (["-5"], "NUMBER(38,0)"),
+        (["1", "-1.5"], "FLOAT"),
         (["9" * 38, "-" + "9" * 38], "NUMBER(38,0)"),
         (["9" * 39], "FLOAT"),
         (["1.5"], "FLOAT"),
