@@ -17,8 +17,12 @@ import fastavro
 import orjson
 import pyarrow as pa
 
-from firn.connector.config import HeaderFormat, MetadataConfig
+from firn.connector.config import ConverterConfig, Format, HeaderFormat, MetadataConfig
 from firn.registry import RegisteredSchema
+from spark_jobs.sink.columns.fit import Fitter
+from spark_jobs.sink.columns.load import ColumnsLoad
+from spark_jobs.sink.columns.model import METADATA_COLUMN, Column
+from spark_jobs.sink.columns.schema_types import schema_types
 from spark_jobs.sink.decode import avro_decoder
 from spark_jobs.sink.decode.reference import ReferenceDecoder
 from spark_jobs.sink.decode.scalars import CLASSIC_ZONE
@@ -100,6 +104,13 @@ def steps() -> dict[str, Callable[[pa.RecordBatch], object]]:
         vector.decode(batch.column("value"))
         metadata(batch, with_headers=True)
 
+    def typed(batch: pa.RecordBatch) -> None:
+        decoded = vector.decode(batch.column("value"))
+        Fitter(load, lambda _: types).fit(decoded.content, decoded.schema_ids)
+
+    types = schema_types(schema, ConverterConfig(Format.AVRO))
+    columns = (METADATA_COLUMN, *(Column(name.upper(), type_) for name, type_ in types.items()))
+    load = ColumnsLoad(columns, exists=True, grow=True)
     return {
         "fastavro + orjson, for comparison": lambda batch: [plain(each) for each in batch.column("value").to_pylist()],
         "reference decoder": lambda batch: [reference.decode(each, 5) for each in batch.column("value").to_pylist()],
@@ -107,6 +118,7 @@ def steps() -> dict[str, Callable[[pa.RecordBatch], object]]:
         "metadata without headers": lambda batch: metadata(batch, with_headers=False),
         "metadata with 2 headers": lambda batch: metadata(batch, with_headers=True),
         "vector decoder + metadata with 2 headers": both,
+        "vector decoder + typed columns": typed,
     }
 
 
