@@ -188,5 +188,8 @@ def _kind(shown: Mapping[str, Any]) -> TableType:
 
 
 def like(name: str) -> str:
-    """A pattern of LIKE that means this name alone, inside of single quotes (where a backslash is written twice)."""
-    return re.sub(r"[\\_%]", r"\\\\\g<0>", name).replace("'", "''")
+    """A pattern of LIKE that matches this name, and perhaps others: the caller compares names. Ready for quotes.
+
+    What has a meaning in a text becomes the wildcard of one character: escapes are read differently by each statement.
+    """
+    return re.sub(r"[\\']", "_", name)
