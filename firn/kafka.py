@@ -14,7 +14,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
@@ -32,6 +40,7 @@ REQUEST_SECONDS = 10.0
 """How long one admin request may take before it counts as a transient fault."""
 
 _UNKNOWN_TOPIC = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}
+_UNKNOWN_GROUP = {KafkaError.GROUP_ID_NOT_FOUND}
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,15 @@ class TopicInfo:
     topic_id: str
     partitions: int
     replication_factor: int
+
+
+@dataclass(frozen=True)
+class GroupInfo:
+    """A consumer group: how many consumers it has now, and its committed offsets by (topic, partition)."""
+
+    name: str
+    members: int
+    offsets: Mapping[tuple[str, int], int]
 
 
 def with_callbacks(config: Mapping[str, str], faults: ConnectionFaults) -> dict[str, Any]:
@@ -146,6 +164,59 @@ def offsets(
             raise _no_offset(admin, key.topic, key.partition, answer)
         result[key.topic, key.partition] = answer.offset
     return result
+
+
+def find_groups(admin: KafkaAdmin, names: Iterable[str]) -> dict[str, GroupInfo]:
+    """Those of `names` that exist, described. Raises Transient-, Authentication-, Privilege- or ConfigError."""
+    wanted = list(dict.fromkeys(names))
+    futures = admin.client.describe_consumer_groups(wanted, request_timeout=REQUEST_SECONDS) if wanted else {}
+    found: dict[str, GroupInfo] = {}
+    for name, answer in admin.wait(futures, "describe consumer groups").items():
+        if isinstance(answer, KafkaError):
+            if answer.code() not in _UNKNOWN_GROUP:
+                raise admin.faults.explain(answer, f"describe consumer group {name}")
+        elif answer.state != ConsumerGroupState.DEAD:  # what older brokers say of a group that does not exist
+            found[name] = GroupInfo(name, len(answer.members), _group_offsets(admin, name))
+    return found
+
+
+def delete_groups(admin: KafkaAdmin, names: Iterable[str]) -> None:
+    """Delete consumer groups; one that does not exist is as good. Raises as `find_groups` does.
+
+    A group that has consumers is a ConfigError.
+    """
+    wanted = list(dict.fromkeys(names))
+    futures = admin.client.delete_consumer_groups(wanted, request_timeout=REQUEST_SECONDS) if wanted else {}
+    for name, answer in admin.wait(futures, "delete consumer groups").items():
+        if isinstance(answer, KafkaError) and answer.code() == KafkaError.NON_EMPTY_GROUP:
+            raise ConfigError(
+                f"Consumer group {name} has consumers, and Kafka does not delete it before they have left.",
+                where=f"brokers {admin.faults.brokers}",
+                next_step="Stop them, or wait until their session ends.",
+            )
+        if isinstance(answer, KafkaError) and answer.code() not in _UNKNOWN_GROUP:
+            raise admin.faults.explain(answer, f"delete consumer group {name}")
+
+
+def delete_topic(admin: KafkaAdmin, name: str) -> None:
+    """Delete a topic; one that does not exist is as good. Raises as `find_topics` does."""
+    doing = f"delete topic {name}"
+    answer = admin.wait(admin.client.delete_topics([name], request_timeout=REQUEST_SECONDS), doing)[name]
+    if isinstance(answer, KafkaError) and answer.code() not in _UNKNOWN_TOPIC:
+        raise admin.faults.explain(answer, doing)
+
+
+def _group_offsets(admin: KafkaAdmin, group: str) -> dict[tuple[str, int], int]:
+    doing = f"read the offsets of group {group}"
+    request = [ConsumerGroupTopicPartitions(group)]
+    answer = admin.wait(admin.client.list_consumer_group_offsets(request, request_timeout=REQUEST_SECONDS), doing)[
+        group
+    ]
+    if not isinstance(answer, KafkaError):
+        return {(each.topic, each.partition): each.offset for each in answer.topic_partitions}
+    if answer.code() in _UNKNOWN_GROUP:
+        return {}
+    raise admin.faults.explain(answer, doing)
 
 
 def _no_offset(admin: KafkaAdmin, topic: str, partition: int, error: KafkaError) -> FirnError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import orjson
@@ -57,8 +57,17 @@ def say(message: str) -> None:
 
 def agreed(question: str) -> bool:
     """Ask before something is changed; False after a no. Ctrl-C and the end of input end the command: exit code 130."""
+    return _decided(lambda: typer.confirm(question, err=True))
+
+
+def named(question: str, name: str) -> bool:
+    """As `agreed`, for what cannot be undone: the answer is a name, and another one is a no."""
+    return _decided(lambda: typer.prompt(question, err=True) == name)
+
+
+def _decided(ask: Callable[[], bool]) -> bool:
     try:
-        yes: bool = typer.confirm(question, err=True)
+        yes = ask()
     except typer.Abort:
         say("\nNothing was changed.")
         raise typer.Exit(130) from None

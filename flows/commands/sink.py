@@ -13,6 +13,7 @@ import typer
 
 from firn.plural import counted
 from flows.commands import dead_letters
+from flows.commands.clean import clean
 from flows.commands.offsets import offsets
 from flows.commands.validate import validate
 from flows.console import JsonOption, print_rows, say
@@ -29,6 +30,7 @@ def add(app: typer.Typer) -> None:
     family.command("validate")(validate)
     family.command("run")(_run)
     family.command("offsets")(offsets)
+    family.command("clean")(clean)
     family.add_typer(dead_letters.app)
     app.add_typer(family)
 

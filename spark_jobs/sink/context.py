@@ -6,6 +6,7 @@ A secret is read only where the configuration leaves something out.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from firn.connector.config import ConverterConfig, SinkConfig, SnowflakeConfig
 from firn.connector.converters import REGISTRY_FORMATS
@@ -41,8 +42,7 @@ class SinkContext:
     @property
     def checkpoints(self) -> str:
         """Folder of this sink's checkpoints, one inside it for each epoch."""
-        base = self.config.checkpoint_location or str(self.settings.home / "checkpoints")
-        return f"{base.rstrip('/')}/firn/{self.login.database}.{self.login.schema}/{self.config.name}"
+        return checkpoint_folder(self.config, self.settings, self.login)
 
 
 def resolve(config: SinkConfig, settings: Settings) -> SinkContext:
@@ -55,6 +55,17 @@ def resolve(config: SinkConfig, settings: Settings) -> SinkContext:
         key_registry=registry_login(config, config.key, settings),
         login=snowflake_login(config, settings),
     )
+
+
+def checkpoint_folder(config: SinkConfig, settings: Settings, login: SnowflakeLogin) -> str:
+    """Folder of a sink's checkpoints, as a location that Spark knows."""
+    base = config.checkpoint_location or str(settings.home / "checkpoints")
+    return f"{base.rstrip('/')}/firn/{login.database}.{login.schema}/{config.name}"
+
+
+def spark_log(settings: Settings, sink: str) -> Path:
+    """The file that Spark writes its log to, on the machine of the driver; older ones have a number behind it."""
+    return settings.home / "logs" / f"spark-{sink}.log"
 
 
 def kafka_login(config: SinkConfig, settings: Settings) -> KafkaClient:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from firn.errors import ConfigError
 from firn.kafka_client import KafkaClient
 from firn.settings import Settings
+from spark_jobs.sink.context import spark_log
 
 ARROW_BATCH_BYTES = 16 * 1024 * 1024
 _LOG_CONFIG = Path(__file__).with_name("log4j2.properties")
@@ -55,11 +56,11 @@ def _check_environment(session: SparkSession, environment: Mapping[str, str]) ->
 
 
 def _conf(settings: Settings, name: str, system_properties: Mapping[str, str]) -> dict[str, str]:
-    logs = settings.home / "logs"
-    logs.mkdir(parents=True, exist_ok=True)
+    log = spark_log(settings, name)
+    log.parent.mkdir(parents=True, exist_ok=True)
     java = (
         "-XX:+UseParallelGC -Darrow.enable_unsafe_memory_access=true"
-        f" -Dlog4j2.configurationFile={_LOG_CONFIG.as_uri()} -Dfirn.log={logs / f'spark-{name}.log'}"
+        f" -Dlog4j2.configurationFile={_LOG_CONFIG.as_uri()} -Dfirn.log={log}"
         + "".join(f" -D{key}={value}" for key, value in system_properties.items())
     )
     conf = {

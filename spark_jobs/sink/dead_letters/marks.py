@@ -24,6 +24,10 @@ Place = tuple[str, int]
 """Topic id and partition of a dead-letter topic."""
 
 
+class UnreadableMarkError(TerminalError):
+    """The topic of the marks holds something else."""
+
+
 class ReplayMarks:
     """The marks of one sink's replays: the newest of each partition of the dead-letter topic counts."""
 
@@ -57,7 +61,7 @@ class ReplayMarks:
         """The newest mark of each partition; none where there is no topic yet.
 
         fence: ends the transactions that replays of this sink left open, behind which nothing can be read. Raises
-        TransientError where one stays open, TerminalError for what is no mark.
+        TransientError where one stays open, UnreadableMarkError for what is no mark.
         """
         if not kafka.find_topics(self._admin, [self.topic]):
             return {}
@@ -72,6 +76,12 @@ class ReplayMarks:
         marks = (self._mark(letter) for letter in self._reader.read(self._reader.ranges()))
         return {place: position for sink, place, position in marks if sink == self._queue.sink}
 
+    def sinks(self) -> set[str] | None:
+        """Whose marks the topic holds; None where there is no topic. Raises UnreadableMarkError for what is no mark."""
+        if not kafka.find_topics(self._admin, [self.topic]):
+            return None
+        return {self._mark(letter)[0] for letter in self._reader.read(self._reader.ranges())}
+
     def _in_doubt(self) -> bool:
         committed, written = (
             kafka.offsets(replace(self._admin, isolation=level), [(self.topic, 0)], "latest")
@@ -85,7 +95,7 @@ class ReplayMarks:
             value = orjson.loads(letter.value or b"")
             return str(sink), (str(topic_id), int(partition)), Committed(int(value["offset"]), str(value["list"]))
         except (ValueError, TypeError, KeyError):
-            raise TerminalError(
+            raise UnreadableMarkError(
                 f"Which letters were replayed cannot be told: topic {self.topic} holds what is no mark of a replay.",
                 where=f"partition {letter.partition}, offset {letter.offset}",
                 next_step="Find out who writes to it. Without the topic all letters count as not replayed.",

@@ -35,7 +35,7 @@ class DeadLetterQueue:
     @property
     def replay_group(self) -> str:
         """The consumer group whose offsets say which letters were replayed."""
-        return f"firn-replay-{self.sink}"
+        return group_of_replays(self.sink)
 
     def transactional_id(self, topic_id: str, partition: int) -> str:
         """One for each source partition: a newer producer of it fences every older one."""
@@ -45,6 +45,11 @@ class DeadLetterQueue:
 def group_of_letters(sink: str) -> str:
     """The consumer group of a sink's letters."""
     return f"firn-dlq-{sink}"
+
+
+def group_of_replays(sink: str) -> str:
+    """The consumer group of the letters that went back."""
+    return f"firn-replay-{sink}"
 
 
 def transactional_id(sink: str, topic_id: str, partition: int) -> str:

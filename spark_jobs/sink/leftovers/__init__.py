@@ -1,0 +1,26 @@
+"""What a sink leaves behind, place by place: looked at without changing anything, each thing as a `Finding`.
+
+Not for removing it, nor for the order of that (`spark_jobs.sink.clean`). Imports no Spark.
+"""
+
+from spark_jobs.sink.leftovers.checkpoints import Checkpoints, look_at_checkpoints
+from spark_jobs.sink.leftovers.finding import COLUMNS, Finding
+from spark_jobs.sink.leftovers.groups import Groups, group_names, look_at_groups
+from spark_jobs.sink.leftovers.objects import find_objects
+from spark_jobs.sink.leftovers.rows import Rows, look_at_rows
+from spark_jobs.sink.leftovers.staged import Staged, look_at_stage
+
+__all__ = [
+    "COLUMNS",
+    "Checkpoints",
+    "Finding",
+    "Groups",
+    "Rows",
+    "Staged",
+    "find_objects",
+    "group_names",
+    "look_at_checkpoints",
+    "look_at_groups",
+    "look_at_rows",
+    "look_at_stage",
+]
