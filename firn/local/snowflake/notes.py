@@ -8,14 +8,16 @@ which fakesnow keeps.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    import duckdb
+import duckdb
 
+if TYPE_CHECKING:
     from firn.local.snowflake.session import Session
 
+MOST_ATTEMPTS = 100
 Place = tuple[str, str, str]
 Note = dict[str, Any]
 _COLUMNS = (
@@ -70,15 +72,20 @@ def on_table(place: Place, note: Note) -> str:
 
 
 def in_one_transaction(conn: duckdb.DuckDBPyConnection, statements: list[str]) -> None:
-    """Run statements for DuckDB, all or none."""
-    conn.begin()
-    try:
-        for statement in statements:
-            conn.execute(statement)
-        conn.commit()
-    except BaseException:
-        conn.rollback()
-        raise
+    """Run statements for DuckDB, all or none; again when rows that others committed meanwhile are in their way."""
+    for left in reversed(range(MOST_ATTEMPTS)):
+        conn.begin()
+        try:
+            for statement in statements:
+                conn.execute(statement)
+            conn.commit()
+        except BaseException as error:
+            with suppress(duckdb.Error):  # a commit that failed has rolled back
+                conn.rollback()
+            if not (isinstance(error, duckdb.TransactionException) and left):
+                raise
+        else:
+            return
 
 
 def _identifier(name: str) -> str:
