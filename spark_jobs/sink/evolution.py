@@ -103,8 +103,20 @@ class Evolution:
                 shape = describe(connection, self._namespace, table)
             # Of a table that was dropped meanwhile nothing is known: the first statement will say so.
             there = columns[table] or () if shape is None else shape.columns
-            done += [self._run(connection, change) for change in self._alterations(table, wish, there)]
+            done += self._alter(connection, table, wish, there)
         return tuple(done)
+
+    def _alter(
+        self, connection: SnowflakeConnection, table: str, wish: Wish, columns: Columns
+    ) -> Iterator[SchemaChange]:
+        for change in self._alterations(table, wish, columns):
+            try:
+                yield self._run(connection, change)
+            except TerminalError:
+                # Between our look and our statement another sink may have done it, or more of it: no error then.
+                shape = describe(connection, self._namespace, table)
+                if shape is None or change in self._alterations(table, wish, shape.columns):
+                    raise
 
     def _creation(self, table: str, wish: Wish) -> SchemaChange:
         added = [Column(name, wanted) for name, (_, wanted) in wish.add.items() if name != METADATA]

@@ -253,6 +253,20 @@ def test_a_column_that_another_sink_made_with_another_type_is_no_error(
 
 
 @pytest.mark.stack
+def test_a_column_that_another_sink_made_wider_meanwhile_is_no_error(
+    sink: Sink, new_table: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table("RECORD_METADATA VARIANT, NAME VARCHAR(10)")
+    looks = [describe(sink.connection, sink.namespace, table)]
+    execute(sink.connection, f"ALTER TABLE {sink.namespace.qualified(table)} ALTER COLUMN NAME SET DATA TYPE {LONGER}")
+    monkeypatch.setattr(f"{EVOLUTION}.describe", lambda *args: looks.pop() if looks else describe(*args))
+    seen = {table: columns_of(sink.connection, sink.namespace, table)}
+    (change,) = sink.apply(Wanted("a", 0, table, None, {"X": "FLOAT"}, widen={"NAME": TEXT}), seen=seen)
+    assert "ADD COLUMN" in change.statement
+    assert sink.shown(table) == {"RECORD_METADATA": "VARIANT", "NAME": LONGER, "X": "FLOAT"}
+
+
+@pytest.mark.stack
 def test_not_null_dropped_twice_and_a_type_set_twice_are_no_errors(
     sink: Sink, new_table: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
