@@ -39,8 +39,8 @@ def test_roles_of_roles_count_also_in_a_circle(role_with):
     held = role_with(
         {
             "ROLE R": [("USAGE", "ROLE", "A"), ("SELECT", "TABLE", "DB.S.T")],
-            "ROLE A": [("USAGE", "ROLE", "R"), ("USAGE", "DATABASE_ROLE", "DB.INNER")],
-            "DATABASE ROLE DB.INNER": [("INSERT", "TABLE", "DB.S.T")],
+            "ROLE A": [("USAGE", "ROLE", "R"), ("USAGE", "DATABASE_ROLE", "DB.DEEPER")],
+            "DATABASE ROLE DB.DEEPER": [("INSERT", "TABLE", "DB.S.T")],
             "ROLE PUBLIC": [("USAGE", "DATABASE", "DB")],
         }
     )
