@@ -53,11 +53,12 @@ def test_names_that_only_look_alike_are_not_the_table_s(monkeypatch: pytest.Monk
     assert found(monkeypatch, text, name="Orders") is None
 
 
-def test_a_name_with_wildcards_and_quotes_is_asked_for_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-    monkeypatch.setattr(pipes, "query", lambda _connection, statement: said.append(statement) or [])
-    assert user_pipe(None, Namespace("d b", "s"), "it's_50%", fields=False) is None  # type: ignore[arg-type]
-    assert said == [r"""SHOW PIPES LIKE 'it''s\\_50\\%' IN SCHEMA "d b".S"""]
+def test_a_name_with_wildcards_and_quotes_is_found_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f'COPY INTO "it\'s_50%" FROM (SELECT $1:id FROM {SOURCE})'
+    assert found(monkeypatch, text, table="it's_50%", name="it's_50%") == PipeLoad(
+        True, (), "SELECT $1:id FROM {source}"
+    )
+    assert found(monkeypatch, text, table="it's_50%", name="itas_50x") is None
 
 
 @pytest.mark.parametrize(
