@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from firn.local.snowflake import databases, describe, grants, principals, settings_sql, stages, transaction_sql
+from firn.local.snowflake import databases, describe, grants, pipes, principals, settings_sql, stages, transaction_sql
 from firn.local.snowflake.answers import Answer
 from firn.local.snowflake.session import Session
 
@@ -18,6 +18,7 @@ _COMMANDS: dict[tuple[str, ...], Command] = {
     **principals.COMMANDS,
     **grants.COMMANDS,
     **describe.COMMANDS,
+    **pipes.COMMANDS,
 }
 _LONGEST = max(len(words) for words in _COMMANDS)
 

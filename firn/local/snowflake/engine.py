@@ -16,7 +16,7 @@ from fakesnow import info_schema, macros
 from fakesnow.instance import GLOBAL_DATABASE_NAME, FakeSnow
 from fakesnow.transforms import show, stage
 
-from firn.local.snowflake import grant_table, principals, views
+from firn.local.snowflake import grant_table, pipe_table, principals, views
 
 KEPT_RESULTS = 64
 LARGEST_KEPT_RESULT = 4_000_000
@@ -54,6 +54,7 @@ class Engine(FakeSnow):
         self._attach_all()
         principals.create_tables(self)
         grant_table.create_tables(self)
+        pipe_table.create_tables(self)
 
     def query(self, sql: str, params: list[Any] | None = None) -> list[tuple[Any, ...]]:
         """Run a statement of our own on a connection of its own: outside every session's transaction."""

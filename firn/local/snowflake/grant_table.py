@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from firn.local.snowflake.engine import Engine
 
 _TABLE = "_fs_global._firn.grants"
-IN_SCHEMA = ("TABLE", "VIEW", "STAGE", "FILE FORMAT", "SEQUENCE", "FUNCTION", "PROCEDURE")
+IN_SCHEMA = ("TABLE", "VIEW", "STAGE", "FILE FORMAT", "SEQUENCE", "FUNCTION", "PROCEDURE", "PIPE")
 
 
 @dataclass(frozen=True)

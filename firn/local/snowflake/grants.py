@@ -29,12 +29,13 @@ _SELECT = (
     "FROM _fs_global._firn.grants"
 )
 _OWNED = {"TABLE", "VIEW", "STAGE", "SCHEMA", "FILE FORMAT", "SEQUENCE", "FUNCTION"}
-_WITH_OWNERS = {"DATABASE", "SCHEMA", "TABLE", "VIEW", "STAGE"}
+_WITH_OWNERS = {"DATABASE", "SCHEMA", "TABLE", "VIEW", "STAGE", "PIPE"}
 _CREATABLE = ("TABLE", "VIEW", "STAGE", "FILE FORMAT", "SEQUENCE", "FUNCTION", "PROCEDURE", "PIPE", "STREAM", "TASK")
 _ALL = {
     "TABLE": ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES"),
     "VIEW": ("SELECT", "REFERENCES"),
     "STAGE": ("READ", "WRITE"),
+    "PIPE": ("MONITOR", "OPERATE"),
     "SCHEMA": ("USAGE", "MODIFY", "MONITOR", *(f"CREATE {kind}" for kind in _CREATABLE)),
     "DATABASE": ("USAGE", "MODIFY", "MONITOR", "CREATE SCHEMA"),
     "WAREHOUSE": ("USAGE", "OPERATE", "MODIFY", "MONITOR"),
@@ -47,14 +48,15 @@ def record_change(session: Session, statement: Statement) -> None:
     kind = str(change.args.get("kind"))
     if isinstance(change, exp.Create) and kind in _OWNED and not change.find(exp.TemporaryProperty):
         for name in statement.target_objects():
-            _record_owner(session, kind, name, replaced=bool(change.args.get("replace")))
+            record_owner(session, kind, name, replaced=bool(change.args.get("replace")))
     for action in change.args.get("actions") or []:
         if isinstance(action, exp.AlterRename):
             (old,) = statement.targets()
             grant_table.rename(session.shared.engine, kind, old, statement.full_name(action.this))
 
 
-def _record_owner(session: Session, kind: str, name: str, *, replaced: bool) -> None:
+def record_owner(session: Session, kind: str, name: str, *, replaced: bool) -> None:
+    """What was made belongs to the session's role, and has the future grants of its place."""
     engine, holdings = session.shared.engine, session.shared.holdings
     if replaced:
         grant_table.forget(engine, kind, name)

@@ -1,4 +1,4 @@
-"""What fakesnow keeps beside a database, schema or table (stages, comments, text lengths) and forgets to remove."""
+"""What fakesnow keeps beside a database, schema or table (stages, comments, ...) and forgets to remove; pipes too."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from firn.local.snowflake import grant_table
+from firn.local.snowflake import grant_table, pipe_table
 
 if TYPE_CHECKING:
     from firn.local.snowflake.engine import Engine
@@ -28,6 +28,7 @@ def forget(engine: Engine, database: str, schema: str | None = None) -> None:
         where = " AND ".join(f"{column} = ?" for column in columns[: len(prefix)])
         engine.query(f"DELETE FROM {_KEPT}.{table} WHERE {where}", prefix)  # noqa: S608  (our own names)
     grant_table.forget(engine, "DATABASE" if schema is None else "SCHEMA", ".".join(prefix))
+    pipe_table.forget(engine, ".".join(prefix))
     shutil.rmtree(engine.stages_dir.joinpath(*prefix), ignore_errors=True)
 
 

@@ -106,6 +106,19 @@ class Words:
             found[key.upper()] = self._value()
         return found
 
+    def options(self, stop: str) -> dict[str, Any]:
+        """NAME = value pairs in front of the word `stop`, which stays."""
+        found: dict[str, Any] = {}
+        while self and self.peek() != stop:
+            key = self._identifier()
+            self.expect("=")
+            found[key.upper()] = self._value()
+        return found
+
+    def rest(self) -> str:
+        """The text from the next word on, as it was written; nothing is taken."""
+        return self._sql[self._tokens[0].start : self._tokens[-1].end + 1] if self._tokens else ""
+
     def _value(self) -> Any:
         if not self._tokens:
             raise self.unexpected()

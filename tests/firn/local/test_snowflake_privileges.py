@@ -265,6 +265,35 @@ def test_granting_is_for_owners_and_for_those_who_may_pass_it_on(objects: None, 
     assert refused(worker, "ALTER USER ADMIN UNSET RSA_PUBLIC_KEY")[0] in {2003, 2043}
 
 
+def test_a_role_makes_pipes_and_sees_those_it_may_monitor(objects: None, admin: Sql, worker: Sql) -> None:
+    pipe = "CREATE PIPE STREAMING.PUBLIC.{} AS COPY INTO T FROM @ST"
+    admin(pipe.format("HIDDEN"))
+    assert refused(worker, pipe.format("OWN"))[0] == 3001
+    admin("GRANT CREATE PIPE ON SCHEMA STREAMING.PUBLIC TO ROLE WORKER", "REVOKE INSERT ON TABLE T FROM ROLE WORKER")
+    assert refused(worker, pipe.format("OWN"))[0] in {2003, 3001}  # nothing, or not INSERT, on the table
+    admin("GRANT INSERT ON TABLE T TO ROLE WORKER")
+    worker(pipe.format("OWN"))
+    assert [row[1] for row in worker("SHOW PIPES")] == ["OWN"]
+    assert refused(worker, "DESC PIPE HIDDEN")[0] == 2003
+    admin("GRANT MONITOR ON PIPE HIDDEN TO ROLE WORKER")
+    assert [row[1] for row in worker("SHOW PIPES")] == ["HIDDEN", "OWN"]
+    assert refused(worker, "DROP PIPE HIDDEN")[0] == 3001
+    worker("DROP PIPE OWN")
+    admin("DROP PIPE HIDDEN", "REVOKE INSERT ON TABLE T FROM ROLE WORKER")
+
+
+def test_alter_table_wants_ownership_however_many_columns_it_names(objects: None, admin: Sql, worker: Sql) -> None:
+    admin(
+        "CREATE OR REPLACE TABLE ALTERED (A INT NOT NULL, B INT NOT NULL)",
+        "GRANT INSERT ON TABLE ALTERED TO ROLE WORKER",
+    )
+    for change in (
+        "ADD COLUMN C INT", "ALTER COLUMN A DROP NOT NULL", "ALTER COLUMN A DROP NOT NULL, COLUMN B DROP NOT NULL",
+        "SET ENABLE_SCHEMA_EVOLUTION = TRUE",
+    ):  # fmt: skip
+        assert refused(worker, f"ALTER TABLE ALTERED {change}")[0] == 3001
+
+
 def test_a_home_of_an_older_server_is_mended_at_its_next_start(server: Server, admin: Sql, worker: Sql) -> None:
     """An older server kept no owners; its tables belong to the role that may make tables there."""
     admin("CREATE ROLE OLDER", "GRANT CREATE TABLE ON SCHEMA PUBLIC TO ROLE OLDER", "GRANT ROLE OLDER TO ROLE WORKER")
