@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from spark_jobs.supervise.seams import PartitionSeen
+from spark_jobs.supervise.control import State
+
+if TYPE_CHECKING:
+    from spark_jobs.supervise.observe import PartitionLag
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,7 @@ class Sample:
 class Snapshot:
     """One sink now. All times are UTC.
 
-    state: running, starting, paused, stalled, failed or stopped, `since` when; `why` and `next_step` as in an error.
+    `since`: when the state began; `why` and `next_step` as in an error.
     attached: another run holds the sink, this one watches it. tasks: partitions that are read, one Spark task each.
     records to dead_letters: totals of all runs, from the ledger. records_per_second and bytes_per_second: over the
     last minute. ship_seconds and commit_seconds: of the last batch; None before the first. last_commit: when an offset
@@ -36,7 +40,7 @@ class Snapshot:
     """
 
     sink: str
-    state: str
+    state: State
     since: datetime
     at: datetime
     why: str = ""
@@ -56,7 +60,7 @@ class Snapshot:
     last_commit: datetime | None = None
     lag: int = 0
     lag_seconds: float | None = None
-    partitions: tuple[PartitionSeen, ...] = ()
+    partitions: tuple[PartitionLag, ...] = ()
     restarts: int = 0
     errors: int = 0
     last_error: str = ""
