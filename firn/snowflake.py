@@ -147,12 +147,17 @@ def parse_url(url: str | None, account: str) -> tuple[Literal["http", "https"], 
 
 
 def open_connection(
-    login: SnowflakeLogin, *, query_tag: str = "firn", lock_seconds: int = LOCK_TIMEOUT_SECONDS
+    login: SnowflakeLogin,
+    *,
+    query_tag: str = "firn",
+    lock_seconds: int = LOCK_TIMEOUT_SECONDS,
+    answer_seconds: int = NETWORK_TIMEOUT_SECONDS,
 ) -> SnowflakeConnection:
     """A session in UTC with autocommit on, in which locks, queues and statements are bounded. The caller closes it.
 
-    It goes through `login.proxy`; without one the driver follows the environment (HTTPS_PROXY). Raises
-    AuthenticationError, TransientError and others of `translated`, about the proxy where that is the cause.
+    answer_seconds: how long this process waits for an answer. It goes through `login.proxy`; without one the driver
+    follows the environment (HTTPS_PROXY). Raises AuthenticationError, TransientError and others of `translated`, about
+    the proxy where that is the cause.
     """
     kind = proxied_connection(login.proxy) if login.proxy else SnowflakeConnection
     options = connection_options(login.proxy) if login.proxy else {}
@@ -170,7 +175,7 @@ def open_connection(
             port=login.port,
             protocol=login.protocol,
             login_timeout=LOGIN_TIMEOUT_SECONDS,
-            network_timeout=NETWORK_TIMEOUT_SECONDS,
+            network_timeout=answer_seconds,
             application="firn",
             autocommit=True,
             paramstyle="qmark",

@@ -120,7 +120,13 @@ def look(
     config: SinkConfig, table: LedgerTable, connection: SnowflakeConnection, admin: kafka.KafkaAdmin
 ) -> SinkOffsets:
     """Look at ledger and Kafka; changes nothing, also where there is no ledger yet or a topic is gone."""
-    owner, positions = _ledger(table, connection)
+    return compare(config, *committed(table, connection), admin)
+
+
+def compare(
+    config: SinkConfig, owner: Owner | None, positions: Mapping[TopicPartition, Position], admin: kafka.KafkaAdmin
+) -> SinkOffsets:
+    """Look at Kafka alone, and hold what the ledger said against it."""
     names = list(config.topics) if config.topics_regex is None else matching_topics(admin, config.topics_regex)
     topics = kafka.find_topics(admin, {*names, *(where.topic for where in positions)})
     seen = partitions_in(admin, topics)
@@ -167,9 +173,10 @@ def select(found: SinkOffsets, topic: str | None, partition: int | None) -> list
     return kept
 
 
-def _ledger(
+def committed(
     table: LedgerTable, connection: SnowflakeConnection
 ) -> tuple[Owner | None, Mapping[TopicPartition, Position]]:
+    """What the ledger says of a sink; nothing where there is no ledger yet."""
     try:
         return table.owner(connection), table.positions(connection)
     except MissingObjectError:
