@@ -19,6 +19,7 @@ from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.landing import LandingTable
 from spark_jobs.sink.pipes import check_pipe, user_pipe
 from tests.support.sinks import login_of
+from tests.support.snowflake import admin_sql
 
 D_S = Namespace("d", "s")
 SOURCE = "TABLE(DATA_SOURCE(TYPE => 'STREAMING'))"
@@ -125,13 +126,15 @@ def fault(connection: SnowflakeConnection, namespace: Namespace, table: str, loa
 
 @pytest.mark.stack
 @pytest.mark.parametrize("form", ["PIPED_{}", "piped{}", "piped 5%_{}"])
-def test_a_real_pipe_is_found_and_runs(connection: SnowflakeConnection, namespace: Namespace, form: str) -> None:
+def test_a_real_pipe_is_found_by_who_may_see_it_and_runs(
+    settings: Settings, connection: SnowflakeConnection, namespace: Namespace, form: str
+) -> None:
     table = made(connection, namespace, "id NUMBER, who VARCHAR", form.format(uuid4().hex[:8]))
     name = namespace.qualified(table)
+    select = f"SELECT $1:id::NUMBER, $1['{{who}}'] FROM {SOURCE} s"
+    admin_sql(settings, f"CREATE PIPE {name} AS COPY INTO {name} FROM ({select})")
     assert user_pipe(connection, namespace, table, fields=True) is None
-    execute(
-        connection, f"CREATE PIPE {name} AS COPY INTO {name} FROM (SELECT $1:id::NUMBER, $1['{{who}}'] FROM {SOURCE} s)"
-    )
+    admin_sql(settings, f"GRANT MONITOR ON PIPE {name} TO ROLE {connection.role}")
     load = user_pipe(connection, namespace, table, fields=True)
     assert load == PipeLoad(True, (), "SELECT $1:id::NUMBER, $1['{{who}}'] FROM {source} s")
     check_pipe(connection, namespace, table, load)
