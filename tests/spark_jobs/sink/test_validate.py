@@ -159,7 +159,7 @@ def test_what_exists_needs_other_privileges(stack, config, sql):
     assert failures(live_checks(config, stack.settings)) == {}
     sql(f"ALTER TABLE {schema}.TARGET ADD COLUMN MORE INT NOT NULL")
     (columns,) = failures(live_checks(config, stack.settings)).values()
-    assert "MORE: is NOT NULL" in columns.found
+    assert "MORE: has type NUMBER(38,0) and is NOT NULL" in columns.found
 
 
 def test_a_schema_that_is_not_there(stack, config):
