@@ -44,7 +44,10 @@ _BITS = {Decimal(0): False, Decimal(1): True}
 
 
 class NumberConverter:
-    """NUMBER: plain digits, at most as many behind the point as the column has, rounded half up."""
+    """NUMBER: plain digits, at most as many behind the point as the column has, rounded half up.
+
+    A column of whole numbers takes no fraction: that is no rounding of a value but the loss of what it says.
+    """
 
     def __init__(self, type_: ColumnType) -> None:
         self._type, self._whole = type_, type_.size - type_.scale
@@ -57,6 +60,8 @@ class NumberConverter:
         if number is None:
             raise no_value_of(json, self._type)
         if number.adjusted() < self._whole and int(number.as_tuple().exponent) < -self._type.scale:
+            if not self._type.scale and number != number.to_integral_value(context=EXACT):
+                raise UnfitError(f"{shown(json)} has a fraction, and {self._type} holds whole numbers")
             number = number.quantize(self._unit, ROUND_HALF_UP, EXACT)
         if not number:
             return format(number.copy_abs(), "f")
