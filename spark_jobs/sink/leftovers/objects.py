@@ -14,6 +14,7 @@ from snowflake.connector import SnowflakeConnection
 
 from firn.connector.config import SinkConfig
 from firn.snowflake import query
+from spark_jobs.sink import schema_changes
 from spark_jobs.sink.identifiers import Namespace, quoted, stored
 from spark_jobs.sink.ledger_table import TABLE
 from spark_jobs.sink.leftovers.finding import Finding
@@ -21,8 +22,9 @@ from spark_jobs.sink.stage import STAGE
 from spark_jobs.sink.tables import like
 
 _SHOW = "SHOW {kind} LIKE '{pattern}' IN SCHEMA {schema}"
-_CHANGES = "FIRN_SCHEMA_CHANGES"
-_FORGET_CHANGES = "DELETE FROM {table} WHERE SINK = '{sink}';"
+_FORGET = "DELETE FROM {table} WHERE SINK = '{sink}';"
+# What a sink's supervisor keeps, by name: it is a level above.
+_OF_A_SINK = {schema_changes.TABLE: "history of schema changes", "FIRN_SINKS": "what its supervisor keeps"}
 _SHARED = "shared by all sinks of the schema"
 
 
@@ -55,13 +57,13 @@ def _pipes(connection: SnowflakeConnection, namespace: Namespace, tables: Iterab
 
 
 def _shared(connection: SnowflakeConnection, namespace: Namespace, sink: str) -> Iterator[Finding]:
-    removals = {
-        _CHANGES: ("history of schema changes", _FORGET_CHANGES.format(table=namespace.qualified(_CHANGES), sink=sink)),
-        TABLE: (_SHARED, f"DROP TABLE {namespace.qualified(TABLE)}; -- with it the positions of all others"),
-    }
-    for name, (detail, by_hand) in removals.items():
+    for name, detail in _OF_A_SINK.items():
         if _shown(connection, namespace, "TABLES", name) is not None:
-            yield Finding("table", namespace.qualified(name), None, None, detail, by_hand)
+            forget = _FORGET.format(table=namespace.qualified(name), sink=sink)
+            yield Finding("rows", namespace.qualified(name), None, None, detail, forget)
+    if _shown(connection, namespace, "TABLES", TABLE) is not None:
+        drop = f"DROP TABLE {namespace.qualified(TABLE)}; -- with it the positions of all others"
+        yield Finding("ledger", namespace.qualified(TABLE), None, None, _SHARED, drop)
     if _shown(connection, namespace, "STAGES", STAGE) is not None:
         drop = f"DROP STAGE {namespace.qualified(STAGE)}; -- with it the files of all others"
         yield Finding("stage", namespace.qualified(STAGE), None, None, _SHARED, drop)

@@ -1,0 +1,417 @@
+"""Retiring a sink's name: what it left is found and removed, in an order that any interruption and start survives."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from confluent_kafka import Consumer
+from snowflake.connector import SnowflakeConnection
+
+from firn import kafka
+from firn.errors import ConfigError, FencedError, TerminalError, TransientError
+from firn.kafka_client import client_from_settings
+from firn.settings import Settings
+from firn.snowflake import connect, execute, query
+from spark_jobs.sink import transaction as transactions
+from spark_jobs.sink.clean import Cleaner, Leftovers, consequences
+from spark_jobs.sink.ledger import Position, TopicPartition
+from spark_jobs.sink.ledger_owner import CleaningError, SinkRunsError
+from spark_jobs.sink.ledger_rows import LedgerRows
+from spark_jobs.sink.ledger_table import LedgerTable
+from spark_jobs.sink.leftovers import Checkpoints, Groups, look_at_checkpoints
+from spark_jobs.sink.stage import Stage
+from tests.support.kafka import Topic
+from tests.support.leftovers import NOTHING, LeftSink
+from tests.support.sinks import login_of, wait_until
+from tests.support.snowflake import drop_schema, make_schema
+
+
+@pytest.fixture(scope="module")
+def own_settings(settings: Settings) -> Iterator[Settings]:
+    """Settings of a schema that nobody else uses."""
+    schema = f"CLEAN_{uuid.uuid4().hex[:8].upper()}"
+    make_schema(settings, schema)
+    yield settings.model_copy(update={"snowflake_schema": schema})
+    drop_schema(settings, schema)
+
+
+@pytest.fixture(scope="module")
+def topic(settings: Settings) -> Topic:
+    return Topic(settings, "cleaned", partitions=1)
+
+
+@pytest.fixture(scope="module")
+def connection(own_settings: Settings) -> Iterator[SnowflakeConnection]:
+    with connect(login_of(own_settings)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def sink(own_settings: Settings, topic: Topic, tmp_path: Path, connection: SnowflakeConnection) -> LeftSink:
+    """A sink of a new name, of which nothing is there yet."""
+    return LeftSink(own_settings, f"s{uuid.uuid4().hex[:8]}", topic.name, tmp_path / "checkpoints", connection)
+
+
+@pytest.fixture
+def full(sink: LeftSink) -> LeftSink:
+    """A sink that ended and left something everywhere."""
+    epoch = sink.claim().epoch
+    sink.stage_files(epoch, 2)
+    sink.make_checkpoints(epoch)
+    sink.make_groups()
+    return sink
+
+
+def cleaner(sink: LeftSink, settings: Settings | None = None) -> Cleaner:
+    return Cleaner(sink.config, settings or sink.settings, sink.login, sink.connection)
+
+
+def clean(sink: LeftSink) -> None:
+    act = cleaner(sink)
+    act.clean(act.look())
+
+
+def table_of(found: Leftovers) -> list[tuple[str, str, int | None, int | None]]:
+    return [(each.what, each.action, each.count, each.size) for each in found.findings()]
+
+
+@pytest.mark.stack
+def test_all_that_a_sink_left_is_found_and_removed_and_nothing_else(sink: LeftSink) -> None:
+    epoch = sink.claim().epoch
+    table = sink.namespace.qualified(f"T_{sink.name}")
+    execute(sink.connection, f"CREATE TABLE {table} (N INT) AS SELECT 1")
+    sink.stage_files(epoch, 3)
+    sink.stage_files(epoch, 1, keep=True)
+    foreign = sink.stage_foreign()
+    sink.make_checkpoints(1, epoch + 1)
+    (sink.folder / "notes").mkdir()
+    sink.make_groups()
+    sink.make_marks(sink.name)
+    other = sink.renamed(f"{sink.name}2")
+    other.claim()
+    others_files = other.stage_files(1)
+    act = cleaner(sink)
+    found = act.look()
+    assert table_of(found) == [
+        ("ledger: owner", "remove", 1, None),
+        ("ledger: position", "remove", 1, None),
+        ("staged files", "remove", 3, 15),
+        ("kept files", "remove", 1, 5),
+        ("checkpoints", "remove", 2, 20),
+        *[("consumer group", "remove", 1, None)] * 3,
+        ("replay marks", "remove", None, None),
+        ("other file", "leave", 1, 4),
+        ("other file", "leave", 1, None),
+        ("table", "leave", 1, 0),
+        ("ledger", "leave", None, None),
+        ("stage", "leave", None, None),
+        ("topic", "leave", None, None),
+    ]
+    act.clean(found)
+    assert act.look().removable == []
+    assert sink.left() == NOTHING | {"files": [foreign], "checkpoints": ["notes"]}
+    assert (other.left()["files"], other.left()["rows"]) == (others_files, 2)
+    assert query(sink.connection, f"SELECT N FROM {table}") == [{"N": 1}]
+
+
+@pytest.mark.stack
+def test_the_findings_say_what_the_rows_say(full: LeftSink) -> None:
+    act = cleaner(full)
+    found = {each.what: each for each in act.look().findings()}
+    assert f"{full.topic} into T_{full.name.upper()}" in found["ledger: owner"].detail
+    assert "ended in order" in found["ledger: owner"].detail
+    assert found["ledger: position"].name == f"{full.topic}-0"
+    assert found["ledger: position"].detail.startswith("next offset 0, last moved 2")
+    assert found["topic"].by_hand == f"kafka-topics --delete --topic '{full.topic}'"
+
+
+STEPS = [(Stage, "remove_epoch"), (Checkpoints, "remove"), (Groups, "remove"), (LedgerRows, "delete")]
+
+
+@pytest.mark.stack
+def test_a_clean_that_ends_between_two_steps_keeps_the_sink_out_until_it_was_given_again(
+    full: LeftSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_: object) -> None:
+        raise SystemExit
+
+    for step in STEPS:
+        with monkeypatch.context() as patch:
+            patch.setattr(*step, dies)
+            with pytest.raises(SystemExit):
+                clean(full)
+        assert full.left()["rows"] == 2
+        with pytest.raises(CleaningError, match="is being cleaned"):
+            full.claim(run_id="another")
+    assert full.left() == NOTHING | {"rows": 2}
+    at = {TopicPartition(full.topic, 0): Position(3, "an-id")}
+    with pytest.raises(CleaningError):
+        LedgerTable(full.namespace, full.name).reset(full.connection, at, running_within=60)
+    clean(full)
+    assert full.left() == NOTHING
+    assert full.claim().committed == {TopicPartition(full.topic, 0): 0}
+
+
+@pytest.mark.stack
+def test_a_lost_answer_to_the_last_commit_is_told_and_the_same_clean_ends_it(
+    full: LeftSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for happens in (False, True):
+        with monkeypatch.context() as patch:
+            patch.setattr(transactions, "execute", losing_the_second_commit(happens=happens))
+            with pytest.raises(TransientError, match="has begun and not ended"):
+                clean(full)
+        assert full.left()["rows"] == (0 if happens else 2)
+    clean(full)
+    assert full.left() == NOTHING
+
+
+def losing_the_second_commit(*, happens: bool) -> Callable[..., int]:
+    commits = 0
+
+    def losing(to: SnowflakeConnection, sql: str, params: tuple[object, ...] = ()) -> int:
+        nonlocal commits
+        commits += sql == "COMMIT"
+        lost = sql == "COMMIT" and commits == 2
+        changed = execute(to, sql if happens or not lost else "ROLLBACK", params)
+        if lost:
+            raise TransientError("the answer was lost")
+        return changed
+
+    return losing
+
+
+@pytest.mark.stack
+def test_a_fault_in_the_middle_says_that_the_clean_has_begun(full: LeftSink, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> None:
+        raise TransientError("Kafka is away.", next_step="Wait.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kafka, "delete_groups", away)
+        with pytest.raises(TransientError) as raised:
+            clean(full)
+    assert raised.value.what == f"The clean of sink {full.name} has begun and not ended: Kafka is away."
+    assert raised.value.next_step.startswith("Wait. Then clean again")
+    clean(full)
+    assert full.left() == NOTHING
+
+
+@pytest.mark.stack
+def test_a_start_waits_for_the_last_step_and_then_begins_anew(full: LeftSink, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = full.claim().epoch
+    inside, go_on = threading.Event(), threading.Event()
+    remove = Groups.remove
+
+    def slowly(groups: Groups) -> None:
+        inside.set()
+        assert go_on.wait(60)
+        remove(groups)
+
+    monkeypatch.setattr(Groups, "remove", slowly)
+    with ThreadPoolExecutor(2) as pool, connect(full.login) as cleans, connect(full.login) as starts:
+        cleaning = pool.submit(clean, replace(full, connection=cleans))
+        try:
+            assert inside.wait(60)
+            starting = pool.submit(replace(full, connection=starts).claim, run_id="new", ended=False)
+            wait_until(lambda: waits_for_a_lock(full), what="the start waits for the ledger's lock")
+            assert not starting.done()
+        finally:
+            go_on.set()
+        cleaning.result(60)
+        ledger = starting.result(60)
+    assert ledger.committed == {TopicPartition(full.topic, 0): 0}
+    assert ledger.epoch > before + 1
+    assert full.left() == NOTHING | {"rows": 2}
+
+
+def waits_for_a_lock(sink: LeftSink) -> bool:
+    return any(row["status"] == "WAITING" for row in query(sink.connection, "SHOW LOCKS IN ACCOUNT"))
+
+
+@pytest.mark.stack
+def test_a_sink_that_runs_is_not_cleaned(full: LeftSink) -> None:
+    full.claim(run_id="runs", ended=False)
+    before = full.left()
+    with pytest.raises(SinkRunsError, match="last sign of life"):
+        clean(full)
+    assert full.left() == before
+
+
+@pytest.mark.stack
+def test_a_sink_that_ran_since_it_was_looked_at_is_not_cleaned(full: LeftSink) -> None:
+    act = cleaner(full)
+    found = act.look()
+    full.claim(run_id="ran meanwhile")
+    before = full.left()
+    with pytest.raises(TerminalError, match="since it was looked at"):
+        act.clean(found)
+    assert full.left() == before
+    full.claim(run_id="as if nothing had been")
+
+
+@pytest.mark.stack
+def test_a_run_that_was_silent_and_lives_is_fenced(full: LeftSink, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = full.claim(run_id="frozen", ended=False)
+    monkeypatch.setattr("spark_jobs.sink.clean.running_within", lambda _config: 0.0)
+    clean(full)
+    with pytest.raises(FencedError):
+        LedgerTable(full.namespace, full.name, "frozen").beat(full.connection, ledger.epoch)
+
+
+@pytest.mark.stack
+def test_a_name_begins_above_every_epoch_that_it_had(sink: LeftSink) -> None:
+    """Also above those that a ledger which was dropped knows nothing of."""
+    sink.claim()
+    sink.stage_files(40)
+    sink.make_checkpoints(50)
+    clean(sink)
+    assert sink.left() == NOTHING
+    late = sink.stage_files(40)  # of a task that froze
+    ledger = sink.claim(ended=False)
+    assert ledger.epoch > 50
+    Stage(sink.namespace, sink.name, ledger.epoch).remove_older(sink.connection, ())
+    assert late
+    assert sink.left() == NOTHING | {"rows": 2}
+
+
+@pytest.mark.stack
+def test_files_without_a_row_in_the_ledger_are_cleaned_too(sink: LeftSink) -> None:
+    sink.stage_files(7)
+    sink.make_checkpoints(3)
+    clean(sink)
+    assert sink.left() == NOTHING
+
+
+@pytest.mark.stack
+def test_an_older_clean_does_not_touch_the_sink_that_began_since(
+    full: LeftSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overtaken(*_: object) -> None:
+        monkeypatch.undo()
+        clean(full)
+        epoch = full.claim(run_id="new life", ended=False).epoch
+        full.make_groups()
+        full.stage_files(epoch)
+
+    monkeypatch.setattr(Checkpoints, "remove", overtaken)
+    with pytest.raises(TerminalError, match="Another clean"):
+        clean(full)
+    left = full.left()
+    assert (left["rows"], left["groups"], len(left["files"])) == (2, sorted(full.groups), 1)
+
+
+@pytest.mark.stack
+def test_another_sink_may_take_the_target_afterwards(full: LeftSink) -> None:
+    other = full.renamed(f"{full.name}b")
+    target = f"T_{full.name.upper()}"
+    with pytest.raises(TerminalError, match="Another sink"):
+        other.claim(target=target)
+    clean(full)
+    other.claim(target=target)
+
+
+@pytest.mark.stack
+def test_what_others_use_in_kafka_is_left(full: LeftSink, topic: Topic) -> None:
+    more = Topic(topic.settings, "elsewhere", partitions=1)
+    full.make_groups(more.name, [full.groups[0]])
+    marks = full.make_marks(full.name, "another")
+    act = cleaner(full)
+    found = act.look()
+    left = {each.name: each for each in found.findings() if each.by_hand}
+    assert f"offsets of other topics: {more.name}" in left[full.groups[0]].detail
+    assert left[full.groups[0]].by_hand == f"kafka-consumer-groups --delete --group '{full.groups[0]}'"
+    assert "marks of sink another" in left[marks].detail
+    act.clean(found)
+    assert full.left() == NOTHING | {"groups": [full.groups[0]], "marks": [marks]}
+
+
+@pytest.mark.stack
+def test_a_group_with_consumers_is_left(full: LeftSink) -> None:
+    own = {"group.id": full.groups[0], "session.timeout.ms": "10000"}
+    consumer = Consumer(client_from_settings(full.settings).librdkafka() | own)
+    try:
+        consumer.subscribe([full.topic])
+        wait_until(lambda: consumer.poll(0.1) or consumer.assignment(), what="the consumer joined")
+        act = cleaner(full)
+        found = {each.name: each for each in act.look().findings()}
+        with pytest.raises(ConfigError, match="has consumers"):
+            kafka.delete_groups(kafka.admin_client(client_from_settings(full.settings)), [full.groups[0]])
+    finally:
+        consumer.close()
+    assert "it has 1 consumer" in found[full.groups[0]].detail
+    assert found[full.groups[0]].action == "leave"
+
+
+@pytest.mark.stack
+def test_places_that_do_not_tell_hide_no_other(full: LeftSink) -> None:
+    away = full.settings.model_copy(update={"kafka_secret_id": "none/such"})
+    act = cleaner(full, away)
+    found = act.look()
+    assert list(found.faults) == ["kafka"]
+    unseen = [each for each in found.findings() if each.unseen]
+    assert [each.name for each in unseen] == full.groups
+    assert {each.row()["action"] for each in unseen} == {"not looked at"}
+    assert len([each for each in found.removable if each.what != "consumer group"]) == 4
+    act.clean(act.look(kafka=False))
+    assert full.left() == NOTHING | {"groups": sorted(full.groups)}
+
+
+@pytest.mark.stack
+def test_it_says_what_a_new_start_would_do_while_the_table_has_rows(sink: LeftSink) -> None:
+    sink.claim()
+
+    def told(first_offset: Literal["earliest", "latest"]) -> str:
+        return " ".join(consequences(replace(sink.config, first_offset=first_offset), cleaner(sink).look(kafka=False)))
+
+    assert "Starting" not in told("earliest") + told("latest")
+    execute(sink.connection, f"CREATE TABLE {sink.namespace.qualified(f'T_{sink.name}')} (N INT) AS SELECT 1")
+    assert "AGAIN FROM THE START" in told("earliest")
+    assert "TWICE" in told("earliest")
+    assert "NOT loaded" in told("latest")
+
+
+@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}"])
+def test_checkpoints_on_this_machine_are_seen(tmp_path: Path, form: str) -> None:
+    (tmp_path / "3").mkdir()
+    (tmp_path / "3" / "metadata").write_text("12345")
+    (tmp_path / "11").mkdir()
+    found = look_at_checkpoints(form.format(tmp_path), "spark://cluster:7077")
+    assert (found.epochs, found.size) == ((3, 11), 5)
+    found.remove(3)
+    assert [each.name for each in tmp_path.iterdir()] == ["11"]
+    found.remove(11)
+    assert not tmp_path.exists()
+
+
+@pytest.mark.parametrize("location", ["s3a://bucket/x", "hdfs:///x", "file://host/x"])
+def test_checkpoints_elsewhere_are_left_to_a_person(location: str) -> None:
+    with pytest.raises(ConfigError, match="by Spark alone") as raised:
+        look_at_checkpoints(location, "local[*]")
+    assert f"hadoop fs -rm -r '{location}'" in raised.value.next_step
+
+
+def test_a_plain_path_that_is_not_here_may_be_the_clusters(tmp_path: Path) -> None:
+    absent = str(tmp_path / "absent")
+    assert look_at_checkpoints(absent, "local[2]").findings() == []
+    with pytest.raises(ConfigError, match="by Spark alone"):
+        look_at_checkpoints(absent, "yarn")
+
+
+def test_a_checkpoint_that_may_not_be_removed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "3").mkdir()
+    found = look_at_checkpoints(str(tmp_path), "local")
+
+    def denied(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("shutil.rmtree", denied)
+    with pytest.raises(TerminalError, match="Permission denied") as raised:
+        found.remove(3)
+    assert raised.value.where == str(tmp_path / "3")

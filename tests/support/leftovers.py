@@ -1,0 +1,166 @@
+"""What a sink leaves behind, made without running one: ledger rows, staged files, checkpoints, groups, marks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
+from snowflake.connector import SnowflakeConnection
+
+from firn import kafka
+from firn.connector.config import SinkConfig
+from firn.connector.parse import parse_sink_config
+from firn.kafka_client import client_from_settings
+from firn.settings import Settings
+from firn.snowflake import SnowflakeLogin, query
+from spark_jobs.sink.context import checkpoint_folder
+from spark_jobs.sink.identifiers import Namespace
+from spark_jobs.sink.ledger import KafkaPartition, Ledger
+from spark_jobs.sink.ledger import TopicPartition as Where
+from spark_jobs.sink.ledger_table import LedgerTable
+from spark_jobs.sink.stage import Stage
+from tests.support.sinks import login_of
+
+
+@dataclass(frozen=True)
+class LeftSink:
+    """A sink named `name` of topic `topic` (which need not exist), in the schema of `settings`.
+
+    connection: a session for all that one thread does here.
+    """
+
+    settings: Settings
+    name: str
+    topic: str
+    checkpoints: Path
+    connection: SnowflakeConnection
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Its connector, flat."""
+        return {
+            "name": self.name,
+            "topics": self.topic,
+            "snowflake.topic2table.map": f"{self.topic}:T_{self.name.upper()}",
+            "snowflake.schema.name": self.settings.snowflake_schema,
+            "firn.checkpoint.location": str(self.checkpoints),
+        }
+
+    @property
+    def config(self) -> SinkConfig:
+        """The same, parsed."""
+        return parse_sink_config(self.parameters, where="test")
+
+    @property
+    def login(self) -> SnowflakeLogin:
+        """Who runs it."""
+        return login_of(self.settings)
+
+    @property
+    def namespace(self) -> Namespace:
+        """Where its ledger and stage are."""
+        return Namespace(self.login.database, self.login.schema)
+
+    @property
+    def folder(self) -> Path:
+        """Its checkpoints."""
+        return Path(checkpoint_folder(self.config, self.settings, self.login))
+
+    @property
+    def groups(self) -> list[str]:
+        """Its consumer groups."""
+        return [f"connect-{self.name}", f"firn-dlq-{self.name}", f"firn-replay-{self.name}"]
+
+    def file(self, folder: Path, **parameters: str) -> Path:
+        """Its connector file, with parameters more or other; `__` stands for a dot."""
+        extra = {name.replace("__", "."): value for name, value in parameters.items()}
+        made = folder / f"{self.name}.json"
+        made.write_text(json.dumps({"name": self.name, "config": self.parameters | extra}))
+        return made
+
+    def claim(self, *, run_id: str = "a-run", ended: bool = True, target: str = "") -> Ledger:
+        """A start of the sink; of one partition that holds 100 records."""
+        table, connection = LedgerTable(self.namespace, self.name, run_id), self.connection
+        seen = {Where(self.topic, 0): KafkaPartition("an-id", 0, 100)}
+        table.ensure(connection)
+        ledger = table.claim(connection, lambda: seen, "earliest", lambda _: target or f"T_{self.name.upper()}")
+        if ended:
+            table.release(connection, ledger.epoch)
+        return ledger
+
+    def stage_files(self, epoch: int, count: int = 1, *, keep: bool = False) -> list[str]:
+        """Files on their way; with `keep`, the owner row says that COPY refused them."""
+        stage = Stage(self.namespace, self.name, epoch)
+        folder = stage.folder("T", self.topic, 0)
+        local = self.checkpoints.parent / "staged"
+        local.mkdir(exist_ok=True)
+        paths = []
+        stage.ensure(self.connection)
+        for number in range(count):
+            name = stage.file_name(number, number, 0)
+            (local / name).write_bytes(b"12345")
+            stage.put(self.connection, local / name, folder)
+            paths.append(folder + name)
+        if keep:
+            LedgerTable(self.namespace, self.name, "").keep(self.connection, epoch, paths)
+        return paths
+
+    def stage_foreign(self) -> str:
+        """A file of somebody else under the sink's name."""
+        stage = Stage(self.namespace, self.name, 0)
+        local = self.checkpoints.parent / "notes.txt"
+        local.write_text("mine")
+        stage.ensure(self.connection)
+        stage.put(self.connection, local, f"{self.name}/")
+        return f"{self.name}/notes.txt"
+
+    def make_checkpoints(self, *epochs: int) -> None:
+        """Folders as Spark leaves them, ten bytes each."""
+        for epoch in epochs:
+            (self.folder / str(epoch) / "offsets").mkdir(parents=True)
+            (self.folder / str(epoch) / "offsets" / "0").write_text("0123456789")
+
+    def make_groups(self, topic: str = "", groups: list[str] | None = None) -> None:
+        """Its consumer groups with one offset each; the topic must exist."""
+        admin = kafka.admin_client(client_from_settings(self.settings)).client
+        for group in groups or self.groups:
+            asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic or self.topic, 0, 7)])
+            admin.alter_consumer_group_offsets([asked])[group].result(30)
+
+    def make_marks(self, *sinks: str) -> str:
+        """The topic of the marks of replays, with one mark of each of these sinks."""
+        topic, client = f"firn-replay-{self.name}", client_from_settings(self.settings)
+        made = NewTopic(topic, 1, 1, config={"cleanup.policy": "compact"})
+        admin = kafka.admin_client(client).client  # which must live until the answer comes
+        admin.create_topics([made])[topic].result(30)
+        producer = Producer(client.librdkafka())
+        for sink in sinks:
+            producer.produce(topic, json.dumps({"offset": 3, "list": ""}), json.dumps([sink, "an-id", 0]))
+        assert producer.flush(30) == 0
+        return topic
+
+    def left(self) -> Mapping[str, Any]:
+        """What is there now under its name: kind -> names, epochs or rows."""
+        admin = kafka.admin_client(client_from_settings(self.settings))
+        ledger = self.namespace.qualified("FIRN_OFFSETS")
+        files = [file.path for file in Stage(self.namespace, self.name, 0).files(self.connection)]
+        rows = query(self.connection, f"SELECT TOPIC FROM {ledger} WHERE SINK = ?", (self.name,))
+        return {
+            "files": files,
+            "rows": len(rows),
+            "checkpoints": sorted(each.name for each in self.folder.iterdir()) if self.folder.exists() else [],
+            "groups": sorted(kafka.find_groups(admin, self.groups)),
+            "marks": sorted(kafka.find_topics(admin, [f"firn-replay-{self.name}"])),
+        }
+
+    def renamed(self, name: str) -> LeftSink:
+        """A sink of another name beside it."""
+        return replace(self, name=name)
+
+
+NOTHING: Mapping[str, Any] = {"files": [], "rows": 0, "checkpoints": [], "groups": [], "marks": []}
