@@ -82,7 +82,7 @@ class Session(FakeSnowflakeConnection):
         self.warehouse: str | None = None
         self.parameters: dict[str, Any] = dict(DEFAULTS)
         self.temporary: set[str] = set()
-        self.transactions = Transactions(self._duck_conn, shared.locks, shared.commits)
+        self.transactions = Transactions(self._duck_conn, shared.locks, shared.commits, engine.ddl_lock)
         self.last_query_id: str | None = None
         self.busy = threading.Lock()
         self.cancelled = False

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -60,8 +60,14 @@ class Transaction:
 class Transactions:
     """The transaction state of one session: at most one open transaction on one DuckDB connection."""
 
-    def __init__(self, conn: duckdb.DuckDBPyConnection, locks: TableLocks, commits: CommitLog) -> None:
-        self._conn, self._locks, self._commits = conn, locks, commits
+    def __init__(
+        self,
+        conn: duckdb.DuckDBPyConnection,
+        locks: TableLocks,
+        commits: CommitLog,
+        ddl_lock: AbstractContextManager[object],
+    ) -> None:
+        self._conn, self._locks, self._commits, self._ddl_lock = conn, locks, commits, ddl_lock
         self.current: Transaction | None = None
         self.last_id: str | None = None
 
@@ -157,12 +163,14 @@ class Transactions:
     def _attempt(self, tx: Transaction, work: Callable[[], T]) -> T:
         """Run `work` on a snapshot that holds the transaction's writes so far.
 
-        When another commit, or a change of a table, got in between: again on the newest one, with the same checks.
+        When another commit, or a change of a table, got in between: again on the newest one, with the same checks,
+        and with no DDL beside it.
         """
         for left in reversed(range(MOST_ATTEMPTS)):
             try:
-                self._start(tx)
-                return work()
+                with nullcontext() if left == MOST_ATTEMPTS - 1 else self._ddl_lock:
+                    self._start(tx)
+                    return work()
             except duckdb.TransactionException:
                 self._abandon(tx)
                 if not left:
