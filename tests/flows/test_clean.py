@@ -51,6 +51,8 @@ def sink(made: LeftSink, tmp_path: Path) -> LeftSink:
 
 def test_it_shows_all_and_without_a_terminal_removes_nothing(stack, sink: LeftSink, tmp_path: Path) -> None:
     before = sink.left()
+    shown = stack.run("sink", "clean", sink.file(tmp_path), "--dry-run")
+    assert "Nothing was changed (--dry-run)." in shown.stderr
     refused = stack.run("sink", "clean", sink.file(tmp_path), "--json", check=False)
     rows = [json.loads(line) for line in refused.stdout.splitlines()]
     assert refused.returncode == 3
@@ -63,9 +65,6 @@ def test_it_shows_all_and_without_a_terminal_removes_nothing(stack, sink: LeftSi
 
 
 def test_with_yes_it_removes_all_and_a_second_time_finds_nothing(stack, sink: LeftSink, tmp_path: Path) -> None:
-    shown = stack.run("sink", "clean", sink.file(tmp_path), "--dry-run")
-    assert "Nothing was changed (--dry-run)." in shown.stderr
-    assert sink.left() != NOTHING
     done = stack.run("sink", "clean", sink.file(tmp_path), "--yes")
     assert f"Removed what sink {sink.name} left behind." in done.stderr
     assert sink.left() == NOTHING
@@ -75,7 +74,7 @@ def test_with_yes_it_removes_all_and_a_second_time_finds_nothing(stack, sink: Le
 
 def test_on_a_terminal_it_wants_the_sinks_name(stack, sink: LeftSink, tmp_path: Path) -> None:
     before = sink.left()
-    for answer, code, left in (("\x04", 130, before), ("y\n", 0, before), (f"{sink.name}\n", 0, NOTHING)):
+    for answer, code, left in (("\x04", 130, before), ("yes\n", 0, before), (f"{sink.name}\n", 0, NOTHING)):
         done = on_a_terminal(stack, answer, "sink", "clean", sink.file(tmp_path))
         assert f"Type the sink's name ({sink.name})" in done.stderr
         assert done.returncode == code
@@ -108,14 +107,14 @@ def test_a_sink_that_runs_is_shown_and_not_cleaned(stack, sink: LeftSink, tmp_pa
 def test_places_that_do_not_tell_must_be_left_on_purpose(stack, sink: LeftSink, tmp_path: Path) -> None:
     before, away = sink.left(), {"FIRN_KAFKA_SECRET_ID": "none/such"}
     elsewhere = {"firn__checkpoint__location": "s3a://bucket/checkpoints"}
-    refused = stack.run("sink", "clean", sink.file(tmp_path), "--yes", check=False, env=away)
+    refused = stack.run("sink", "clean", sink.file(tmp_path, **elsewhere), "--yes", "--json", check=False, env=away)
     assert refused.returncode == 3
+    rows = [json.loads(line) for line in refused.stdout.splitlines()]
+    unseen = [row["what"] for row in rows if row["action"] == "not looked at"]
+    assert unseen == ["checkpoints", *["consumer group"] * 3]
     assert "Kafka could not be looked at, so nothing was removed" in refused.stderr
     assert "--skip-kafka" in refused.stderr
     assert "Traceback" not in refused.stderr
-    unseen = stack.run("sink", "clean", sink.file(tmp_path, **elsewhere), "--yes", check=False)
-    assert unseen.returncode == 3
-    assert "--skip-checkpoints" in unseen.stderr
     assert sink.left() == before
     stack.run(
         "sink", "clean", sink.file(tmp_path, **elsewhere), "--yes", "--skip-kafka", "--skip-checkpoints", env=away
