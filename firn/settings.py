@@ -7,12 +7,13 @@ FIRN_HOME, which the embedded stack writes while it is up. Credentials are not s
 from __future__ import annotations
 
 import os
+import shlex
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
@@ -64,7 +65,13 @@ class Settings(BaseSettings):
 
     prefect_api_url: str | None = Field(None, description="Prefect API; unset means Prefect's own configuration.")
 
-    spark_master: str = Field("local[*]", description="Spark master of the sink.")
+    spark_master: str = Field("local[*]", description="Spark master: local[*], spark://..., yarn, k8s://...")
+    spark_conf: Annotated[dict[str, str], NoDecode] = Field(
+        {}, description="More of Spark's configuration, as name=value pairs between spaces. Never a credential."
+    )
+    spark_python: str | None = Field(
+        None, description="Python of the executors, as they see it; unset means the driver's own."
+    )
     spark_jars_dir: Path = Field(PROJECT_ROOT / ".local/jvm/spark", description="Jars of Spark's Kafka source.")
     spark_driver_memory: str = Field("1g", description="Heap of the Spark driver.")
 
@@ -76,6 +83,17 @@ class Settings(BaseSettings):
         gt=0,
         description="How long a sink goes on trying without any progress before it ends with exit code 4.",
     )
+
+    @field_validator("spark_conf", mode="before")
+    @classmethod
+    def _pairs(cls, given: object) -> object:
+        """`a.b=1 c.d="x y"` as a mapping; quotes are those of a shell."""
+        if not isinstance(given, str):
+            return given
+        pairs = [pair.partition("=") for pair in shlex.split(given)]
+        if wrong := [name for name, sign, _ in pairs if not sign or not name.startswith("spark.")]:
+            raise ValueError(f"not spark.<name>=<value>: {', '.join(wrong)}")
+        return {name: value for name, _, value in pairs}
 
 
 @lru_cache

@@ -15,6 +15,7 @@ from firn.plural import counted
 from flows.commands import dead_letters
 from flows.commands.clean import clean
 from flows.commands.offsets import offsets
+from flows.commands.status import status
 from flows.commands.validate import validate
 from flows.console import JsonOption, print_rows, say
 
@@ -29,6 +30,7 @@ def add(app: typer.Typer) -> None:
     family = typer.Typer(name="sink", help="Kafka topics into Snowflake tables, exactly once.", no_args_is_help=True)
     family.command("validate")(validate)
     family.command("run")(_run)
+    family.command("status")(status)
     family.command("offsets")(offsets)
     family.command("clean")(clean)
     family.add_typer(dead_letters.app)
@@ -57,10 +59,10 @@ def _run(
 def _report(config: Path, *, once: bool) -> RunReport:
     _check(config)  # before anything is started
 
-    from flows.sink import sink
+    from flows.sink import run_sink
 
     say("Starting Spark ...")
-    return sink(config=config, once=once)
+    return run_sink(config, once=once)
 
 
 @contextmanager

@@ -1,0 +1,114 @@
+"""How a sink's supervision is told in Prefect: log lines, events, one artifact that is updated in place.
+
+A Prefect server that is down delays nothing and ends nothing: every call to it is made by a thread of its own, from a
+queue that is bounded. Not for what is told (`spark_jobs.supervise`) or how it looks (`flows.artifacts`).
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from spark_jobs.supervise.snapshot import Snapshot
+
+PUBLISH_SECONDS = 15.0
+LAST_SECONDS = 5.0
+_WAITING = 200
+_LEVELS = {"stalled": logging.WARNING, "restarting": logging.WARNING, "lagging": logging.WARNING}
+_ERRORS = ("failed", "ahead")
+_DRIVERS_OWN = ("started", "committed", "dead_letters", "schema_changed")
+
+Log = logging.Logger | logging.LoggerAdapter[Any]
+Emit = Callable[[str, Mapping[str, Any]], None]
+
+
+class LogTelling:
+    """Tells a log alone: for a run without a Prefect server. What the driver says is in its own log already."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def event(self, event: str, sentence: str, data: Mapping[str, Any]) -> None:  # noqa: ARG002
+        """One line, but for the driver's own events."""
+        if event not in _DRIVERS_OWN:
+            self._log.log(logging.ERROR if event in _ERRORS else _LEVELS.get(event, logging.INFO), "%s", sentence)
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Nothing: `firn sink status` shows it."""
+
+    def close(self) -> None:
+        """Nothing is left."""
+
+
+class PrefectTelling(LogTelling):
+    """Tells Prefect too. emit: sends an event; publish: shows a snapshot. Both may hang, and may fail."""
+
+    def __init__(self, log: Log, emit: Emit, publish: Callable[[Snapshot], None]) -> None:
+        super().__init__(log)
+        self._emit, self._publish = emit, publish
+        self._events: deque[tuple[str, Mapping[str, Any]]] = deque(maxlen=_WAITING)
+        self._snapshot: Snapshot | None = None
+        self._published, self._state = float("-inf"), ""
+        self._wake, self._closing = threading.Event(), threading.Event()
+        self._silent = False
+        # In the caller's context: events and artifacts belong to its flow run.
+        work = contextvars.copy_context().run
+        self._thread = threading.Thread(target=work, args=(self._work,), name="firn-telling", daemon=True)
+        self._thread.start()
+
+    def event(self, event: str, sentence: str, data: Mapping[str, Any]) -> None:
+        """Log it, and send it as `firn.sink.<event>`; where nothing can be sent, the newest are kept."""
+        super().event(event, sentence, data)
+        self._events.append((event, {**data, "sentence": sentence}))
+        self._wake.set()
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Publish it, at most each PUBLISH_SECONDS; at once where the state is another one."""
+        self._snapshot = snapshot
+        self._wake.set()
+
+    def close(self) -> None:
+        """Tell what is left, for LAST_SECONDS at most."""
+        self._closing.set()
+        self._wake.set()
+        self._thread.join(LAST_SECONDS)
+
+    def _work(self) -> None:
+        while not self._closing.is_set():
+            self._wake.wait(PUBLISH_SECONDS)
+            self._wake.clear()
+            self._say()
+        self._say(last=True)
+
+    def _say(self, *, last: bool = False) -> None:
+        while self._events:
+            event, data = self._events[0]
+            if not self._try(lambda event=event, data=data: self._emit(event, data)):  # type: ignore[misc]
+                break
+            self._events.popleft()
+        snapshot = self._snapshot
+        if snapshot is None or not (last or self._due(snapshot)):
+            return
+        self._published, self._state = time.monotonic(), snapshot.state
+        if self._try(lambda: self._publish(snapshot)) and self._snapshot is snapshot:
+            self._snapshot = None
+
+    def _due(self, snapshot: Snapshot) -> bool:
+        return snapshot.state != self._state or time.monotonic() - self._published >= PUBLISH_SECONDS
+
+    def _try(self, call: Callable[[], None]) -> bool:
+        """Whether it worked; that Prefect is away is told once."""
+        try:
+            call()
+        except Exception as error:
+            if not self._silent:
+                self._log.warning("Prefect does not answer (%s): the sink goes on without it.", type(error).__name__)
+            self._silent = True
+            return False
+        self._silent = False
+        return True

@@ -1,0 +1,66 @@
+"""A supervisor's hands in Snowflake: looks with credentials that may change, and writes to FIRN_SINKS.
+
+Not for when (`lookout`, `voice`), nor for the statements (`control`, `observe`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from snowflake.connector import SnowflakeConnection
+
+from firn.errors import TerminalError
+from firn.snowflake import connect
+from spark_jobs.sink.context import SinkContext
+from spark_jobs.supervise.control import SinkRecords, State, Wanted
+from spark_jobs.supervise.observe import Observation, Observer
+
+
+class Looks:
+    """Looks at one sink for as long as it is supervised. read: its configuration and credentials, as they are now.
+
+    What refuses a look (a key that was rotated) is read again before the next.
+    """
+
+    def __init__(self, read: Callable[[], SinkContext]) -> None:
+        self._read = read
+        self._observer: Observer | None = None
+
+    def look(self, *, ledger: bool = True) -> Observation:
+        """As `Observer.look`; raises the errors of `read` too."""
+        if self._observer is None:
+            self._observer = Observer(self._read())
+        try:
+            return self._observer.look(ledger=ledger)
+        except TerminalError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End sessions and clients."""
+        observer, self._observer = self._observer, None
+        if observer is not None:
+            observer.close()
+
+
+class Notes:
+    """Writes FIRN_SINKS, each time in a session of its own: writes are few."""
+
+    def __init__(self, read: Callable[[], SinkContext]) -> None:
+        self._read = read
+
+    def note(self, state: State, *, why: str, next_step: str, stats: Mapping[str, Any]) -> None:
+        """What the sink does now. Raises the errors of `read` and of Snowflake."""
+        self._write(lambda c, records: records.note(c, state, why=why, next_step=next_step, stats=stats))
+
+    def want(self, wanted: Wanted, by: str) -> None:
+        """What it shall do. Raises as `note` does."""
+        self._write(lambda c, records: records.want(c, wanted, by))
+
+    def _write(self, write: Callable[[SnowflakeConnection, SinkRecords], None]) -> None:
+        context = self._read()
+        records = SinkRecords(context.namespace, context.config.name)
+        with connect(context.login, query_tag=f"firn supervise {context.config.name}") as connection:
+            records.ensure(connection)
+            write(connection, records)
