@@ -12,6 +12,8 @@ each other, so the table is made together with a lock row (SINK = ''), which who
 from __future__ import annotations
 
 import json
+import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -86,7 +88,7 @@ class SinkRecord:
 
     wanted_at: None where nobody asked for anything. updated_at: when a supervisor wrote last, silent_seconds: how long
     ago by Snowflake's clock; None where none ever did. since: when the state began. stats: what it measured
-    (`status.Stats`). Times are UTC.
+    (`voice.stats_of`), and the host and pid of its process. Times are UTC.
     """
 
     sink: str
@@ -107,6 +109,12 @@ class SinkRecord:
         if self.state is not State.FAILED:
             return False
         return self.wanted_at is None or self.since is None or self.since >= self.wanted_at
+
+    @property
+    def seen_on(self) -> str:
+        """The supervisor that wrote last; empty where none did."""
+        host, pid = self.stats.get("host"), self.stats.get("pid")
+        return f"process {pid} on {host}" if host else ""
 
 
 class SinkRecords:
@@ -154,7 +162,8 @@ class SinkRecords:
         stats: Mapping[str, Any] | None = None,
     ) -> None:
         """Write down what the supervisor sees, and that it lives. `stats`: plain values. The table must be there."""
-        self._write(connection, _NOTE, (state.value, state.value, why, next_step, json.dumps(dict(stats or {}))))
+        document = json.dumps({**(stats or {}), "host": socket.gethostname(), "pid": os.getpid()})
+        self._write(connection, _NOTE, (state.value, state.value, why, next_step, document))
 
     def forget(self, connection: SnowflakeConnection) -> int:
         """Delete the sink's row; how many there were. A table that is not there is as good."""

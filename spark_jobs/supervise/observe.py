@@ -112,6 +112,14 @@ class Observer:
             found.absent,
         )
 
+    def remembered(self) -> Observation | None:
+        """What Snowflake said last, without a look at Kafka; None before it ever answered."""
+        if self._seen is None:
+            return None
+        owner, positions, record = self._seen
+        last = max((each.updated_at for each in positions.values() if each.updated_at), default=None)
+        return Observation(datetime.now(UTC), (), owner, record.wanted if record else Wanted.RUNNING, record, last)
+
     def close(self) -> None:
         """End the session and the clients."""
         self._ages.close()
