@@ -16,6 +16,7 @@ from spark_jobs.sink.run import SinkRun
 from tests.spark_jobs.sink.test_run import running
 from tests.support.kafka import Topic, framed
 from tests.support.sinks import JSON, committed, landed, sql, wait_until
+from tests.support.snowflake import admin_sql
 
 pytestmark = pytest.mark.stack
 NewRun = Callable[..., SinkRun]
@@ -70,7 +71,7 @@ def test_a_table_is_made_and_changed_as_the_schemas_of_its_records_say(settings:
         "RECORD_METADATA": ("VARIANT", "Y"),
         "ID": ("NUMBER(38,0)", "Y"),
         "NOTE": ("VARCHAR(16777216)", "Y"),
-        "PRICE": ("NUMBER(20,2)", "Y"),
+        "PRICE": ("NUMBER(38,2)", "Y"),
         "AT": ("DATE", "Y"),
     }
     found = sql(settings, f'SELECT ID, NOTE, PRICE, "AT" FROM {topic.table} ORDER BY ID')
@@ -168,11 +169,14 @@ def test_a_table_must_be_there_where_the_sink_may_not_make_it(settings: Settings
 def test_a_users_pipe_maps_filters_and_casts(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "piped")
     sql(settings, f"CREATE TABLE {topic.table} (NUMBER_OF NUMBER, WHO VARCHAR, TOTAL VARCHAR, SOURCE VARCHAR)")
-    sql(
+    table = f"{settings.snowflake_database}.{settings.snowflake_schema}.{topic.table}"
+    admin_sql(
         settings,
-        f"CREATE PIPE {topic.table} AS COPY INTO {topic.table} (NUMBER_OF, WHO, TOTAL, SOURCE) FROM ("
-        "SELECT $1:order_id::NUMBER, $1['customer name'], CONCAT($1:total::STRING, ' USD'), $1:RECORD_METADATA.topic::STRING "
+        f"CREATE PIPE {table} AS COPY INTO {table} (NUMBER_OF, WHO, TOTAL, SOURCE) FROM ("
+        "SELECT $1:order_id::NUMBER, $1['customer name'], CONCAT($1:total::STRING, ' USD'), "
+        "$1:RECORD_METADATA.topic::STRING "
         "FROM TABLE(DATA_SOURCE(TYPE => 'STREAMING')) WHERE $1:total > 1)",
+        f"GRANT MONITOR ON PIPE {table} TO ROLE SVC_KAFKA_CONNECTOR",
     )
     topic.send(
         records(
