@@ -14,6 +14,7 @@ import typer
 from firn.plural import counted
 from flows.commands import dead_letters
 from flows.commands.clean import clean
+from flows.commands.control import pause, resume, stop
 from flows.commands.offsets import offsets
 from flows.commands.status import status
 from flows.commands.validate import validate
@@ -31,6 +32,8 @@ def add(app: typer.Typer) -> None:
     family.command("validate")(validate)
     family.command("run")(_run)
     family.command("status")(status)
+    for command in (pause, resume, stop):
+        family.command()(command)
     family.command("offsets")(offsets)
     family.command("clean")(clean)
     family.add_typer(dead_letters.app)

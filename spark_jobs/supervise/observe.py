@@ -112,11 +112,19 @@ class Observer:
             found.absent,
         )
 
+    def ask_ledger(self) -> Observation:
+        """What Snowflake alone says: no partitions. Raises as `look` does."""
+        self._seen = self._ask_snowflake()
+        return self._without_kafka(*self._seen)
+
     def remembered(self) -> Observation | None:
         """What Snowflake said last, without a look at Kafka; None before it ever answered."""
-        if self._seen is None:
-            return None
-        owner, positions, record = self._seen
+        return None if self._seen is None else self._without_kafka(*self._seen)
+
+    @staticmethod
+    def _without_kafka(
+        owner: Owner | None, positions: Mapping[TopicPartition, Position], record: SinkRecord | None
+    ) -> Observation:
         last = max((each.updated_at for each in positions.values() if each.updated_at), default=None)
         return Observation(datetime.now(UTC), (), owner, record.wanted if record else Wanted.RUNNING, record, last)
 
