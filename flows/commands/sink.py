@@ -15,6 +15,7 @@ from firn.plural import counted
 from flows.commands import dead_letters
 from flows.commands.clean import clean
 from flows.commands.control import pause, resume, stop
+from flows.commands.logs import logs
 from flows.commands.offsets import offsets
 from flows.commands.status import status
 from flows.commands.validate import validate
@@ -32,7 +33,7 @@ def add(app: typer.Typer) -> None:
     family.command("validate")(validate)
     family.command("run")(_run)
     family.command("status")(status)
-    for command in (pause, resume, stop):
+    for command in (pause, resume, stop, logs):
         family.command()(command)
     family.command("offsets")(offsets)
     family.command("clean")(clean)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -56,7 +57,7 @@ def _look(files: list[Path], *, watch: bool, every: float, as_json: bool) -> lis
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             while True:
                 found = list(pool.map(lambda look: _status(*look), looks))
-                _show(found, details=bool(files), clear=watch, as_json=as_json)
+                _show(found, files=files, clear=watch, as_json=as_json)
                 if not watch:
                     return found
                 time.sleep(every)
@@ -79,7 +80,7 @@ def _status(config: SinkConfig, observer: Observer) -> Status:
         return Status.of(config, observer.remembered(), fault)
 
 
-def _show(found: list[Status], *, details: bool, clear: bool, as_json: bool) -> None:
+def _show(found: list[Status], *, files: list[Path], clear: bool, as_json: bool) -> None:
     from spark_jobs.supervise.figures import SINK_COLUMNS, sink_row
 
     if as_json:
@@ -87,17 +88,17 @@ def _show(found: list[Status], *, details: bool, clear: bool, as_json: bool) -> 
         return
     if clear:
         stdout.clear()
-    if not details or len(found) > 1:
+    if len(files) != 1:
         print_rows([sink_row(each) for each in found], columns=SINK_COLUMNS)
-    for each in found:
-        _say_verdict(each)
-        if details:
+    for number, each in enumerate(found):
+        _say_verdict(each, shlex.quote(str(files[number])) if files else "<config>")
+        if files:
             _print_details(each)
-    if not details:
+    if not files:
         say("Figures and partitions of one: firn sink status <config>.")
 
 
-def _say_verdict(found: Status) -> None:
+def _say_verdict(found: Status, file: str) -> None:
     """The state, and what to do: on stdout, for it is the result."""
     from spark_jobs.supervise.status import written
 
@@ -107,7 +108,7 @@ def _say_verdict(found: Status) -> None:
     if verdict.why:
         lines.append(f"  Why: {verdict.why}")
     if verdict.next_step:
-        lines.append(f"  Next: {verdict.next_step}")
+        lines.append(f"  Next: {verdict.next_step.replace('<config>', file)}")
     if found.seen and found.seen.absent:
         lines.append(f"  Not in Kafka: {', '.join(found.seen.absent)}")
     stdout.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
