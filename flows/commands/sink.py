@@ -17,6 +17,7 @@ from flows.commands.clean import clean
 from flows.commands.control import pause, resume, stop
 from flows.commands.logs import logs
 from flows.commands.offsets import offsets
+from flows.commands.report import report
 from flows.commands.status import status
 from flows.commands.validate import validate
 from flows.console import JsonOption, print_rows, say
@@ -33,7 +34,7 @@ def add(app: typer.Typer) -> None:
     family.command("validate")(validate)
     family.command("run")(_run)
     family.command("status")(status)
-    for command in (pause, resume, stop, logs):
+    for command in (pause, resume, stop, logs, report):
         family.command()(command)
     family.command("offsets")(offsets)
     family.command("clean")(clean)

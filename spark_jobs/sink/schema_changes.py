@@ -1,16 +1,17 @@
 """The history of what sinks changed about tables: FIRN_SCHEMA_CHANGES, beside the tables.
 
-Statements: CREATE TABLE, INSERT (https://docs.snowflake.com/en/sql-reference/sql/create-table, .../insert). Times are
-Snowflake's own. Not for making changes (`evolution`).
+Statements: CREATE TABLE, INSERT, SELECT (https://docs.snowflake.com/en/sql-reference/sql/create-table, .../insert).
+Times are Snowflake's own. Not for making changes (`evolution`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from snowflake.connector import SnowflakeConnection
 
-from firn.snowflake import execute
+from firn.snowflake import execute, query
 from spark_jobs.sink.identifiers import Namespace, stored
 from spark_jobs.sink.tables import table_exists
 
@@ -24,6 +25,10 @@ CREATE TABLE IF NOT EXISTS {table} (
 _INSERT = """
 INSERT INTO {table} (CHANGED_AT, SINK, TOPIC, TABLE_NAME, SCHEMA_ID, STATEMENT)
 SELECT CURRENT_TIMESTAMP(), ?, ?, ?, ?, ?
+"""
+_NEWEST = """
+SELECT CHANGED_AT, TOPIC, TABLE_NAME, SCHEMA_ID, STATEMENT FROM {table} WHERE SINK = ?
+ORDER BY CHANGED_AT DESC LIMIT {limit}
 """
 
 
@@ -55,3 +60,9 @@ class SchemaChanges:
         """Write a change down, before it is made: no change goes without its row, but a row may tell of an attempt."""
         values = (self._sink, change.topic, stored(change.table), change.schema_id, change.statement)
         execute(connection, _INSERT.format(table=self._name), values)
+
+    def newest(self, connection: SnowflakeConnection, limit: int) -> list[dict[str, Any]]:
+        """The sink's newest changes as rows by column name, newest first; none where there is no history."""
+        if not table_exists(connection, self._namespace, TABLE):
+            return []
+        return query(connection, _NEWEST.format(table=self._name, limit=limit), (self._sink,))
