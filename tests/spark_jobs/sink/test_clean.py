@@ -293,18 +293,23 @@ def test_files_without_a_row_in_the_ledger_are_cleaned_too(sink: LeftSink) -> No
 def test_an_older_clean_does_not_touch_the_sink_that_began_since(
     full: LeftSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def overtaken(*_: object) -> None:
+    remove_files = Cleaner._remove_files
+
+    def overtaken(older: Cleaner, found: Leftovers, epoch: int) -> None:
         monkeypatch.undo()
         clean(full)
-        epoch = full.claim(run_id="new life", ended=False).epoch
+        new = full.claim(run_id="new life", ended=False).epoch
         full.make_groups()
-        full.stage_files(epoch)
+        full.stage_files(new)
+        full.make_checkpoints(new)
+        remove_files(older, found, epoch)
 
-    monkeypatch.setattr(Checkpoints, "remove", overtaken)
+    monkeypatch.setattr(Cleaner, "_remove_files", overtaken)
     with pytest.raises(TerminalError, match="Another clean"):
         clean(full)
     left = full.left()
-    assert (left["rows"], left["groups"], len(left["files"])) == (2, sorted(full.groups), 1)
+    assert (left["rows"], left["groups"]) == (2, sorted(full.groups))
+    assert (len(left["files"]), len(left["checkpoints"])) == (1, 1)
 
 
 @pytest.mark.stack
