@@ -162,7 +162,12 @@ def test_twenty_changes_while_records_flow(settings: Settings, new_run: NewRun, 
     table = load.topic.table
     sql(settings, TABLE.format(table=table))
     parameters = {"snowflake__enable__schematization": "true", "auto__evolve": "true", "errors__tolerance": "all"}
-    limits = {"buffer__flush__time": "10", "buffer__count__records": str(load.share // 5), "firn__batch__records": str(load.share * 2 // 3)}
+    # A batch is no multiple of a phase, so that batches with two schemas in them are the rule.
+    limits = {
+        "buffer__count__records": str(load.share // 5),
+        "buffer__flush__time": "10",
+        "firn__batch__records": str(load.share * 2 // 3),
+    }
     stop = threading.Event()
     run = new_run(load.topic, once=False, stop=stop, **parameters, **limits)
     left_out = [n for n in load.numbers(20) if n % 100 == 0]
