@@ -111,12 +111,12 @@ def _increasing(status: Status) -> bool:
 
 def _lags(status: Status) -> list[Figure]:
     if not status.whole or status.seen is None:
-        return [Figure("lag, records", "not known", f"< {GOOD_LAG}", LOOK)]
+        return [Figure("lag", "not known", f"< {GOOD_LAG}", LOOK)]
     lag, worst = status.seen.lag, status.worst
-    lines = [Figure("lag, records", f"{lag:,}", f"< {GOOD_LAG}", GOOD if lag < GOOD_LAG else LOOK)]
+    lines = [Figure("lag", f"{lag:,} records", f"< {GOOD_LAG}", GOOD if lag < GOOD_LAG else LOOK)]
     if worst:
-        lines.append(Figure("lag, worst partition", f"{worst.lag:,} in {worst.topic}-{worst.partition}"))
-    lines.append(Figure("lag, oldest record", age(status.seen.lag_seconds)))
+        lines.append(Figure("worst partition", f"{worst.lag:,} in {worst.topic}-{worst.partition}"))
+    lines.append(Figure("oldest record", age(status.seen.lag_seconds)))
     ahead = ", ".join(f"{each.topic}-{each.partition}" for each in status.partitions if each.ahead)
     if ahead:
         lines.append(Figure("ledger past Kafka's end", ahead, "none", LOOK))

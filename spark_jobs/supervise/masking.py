@@ -22,7 +22,9 @@ _KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE
 _LOGIN_IN_URL = re.compile(r"(?<=://)[^/\s\"'<>]+(?=@)")
 _NAMED = re.compile(
     r"(?i)((?:password|passphrase|passwd|api[_.-]?secret|secret[_.-]?key|client[_.-]?secret|private[_.-]?key"
-    r"|bearer(?:[_.-]token)?|authorization)\\?[\"']?\s*[=:]\s*\\?)(\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s,;}\"']+)"
+    r"|bearer(?:[_.-]token)?|authorization)\\?[\"']?\s*[=:]\s*)"
+    # A text in escaped quotes, in quotes, or bare.
+    r"(?:\\\"(?:(?!\\\").)*\\\"|\"(?:[^\"\\]|\\.)*\"|'[^']*'|(?:(?:basic|bearer)\s+)?[^\s,;}\"']+)"
 )
 
 
