@@ -18,6 +18,7 @@ from firn.provision.findings import COLUMNS as FINDING_COLUMNS
 from firn.secrets import SnowflakeSecret, read_secret
 from firn.settings import load_settings
 from firn.snowflake import SnowflakeLogin, login_from
+from flows.parameters import described
 from flows.produce import DEFAULT_COUNT, ProduceResult, produce
 from flows.provision import ProvisionResult, provision
 from flows.sink import DEFAULT_CONFIG, sink
@@ -45,6 +46,7 @@ class PipelineResult(BaseModel):
 
 
 @flow(name="pipeline", description="Orders from Kafka to typed tables: provision, produce, sink, dbt build.")
+@described
 def pipeline(
     count: Annotated[int, Field(ge=0, description="Sample order events to produce.")] = DEFAULT_COUNT,
     rate: Annotated[float | None, Field(gt=0, description="Records per second at most; empty: no limit.")] = None,

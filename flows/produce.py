@@ -15,6 +15,7 @@ from firn.produce.producer import DeliveryReport, stopped
 from firn.produce.run import FileSource, Target, open_file, order_schema, prepare, produce_file, produce_orders
 from firn.retry import with_retries
 from firn.settings import Settings, load_settings
+from flows.parameters import described
 from flows.progress import counting
 
 ARTIFACT_KEY = "produce"
@@ -44,6 +45,7 @@ class ProduceResult(BaseModel):
 
 
 @flow(name="produce", description="Sample orders, or the rows of a file, into a Kafka topic as Avro.")
+@described
 def produce(
     count: Annotated[int, Field(ge=0, description="Events of sample orders; not for a file.")] = DEFAULT_COUNT,
     rate: Annotated[float | None, Field(gt=0, description="Records per second at most; empty: no limit.")] = None,

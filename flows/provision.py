@@ -24,6 +24,7 @@ from firn.retry import with_retries
 from firn.secrets import RegistrySecret, SnowflakeSecret, read_secret
 from firn.settings import Compatibility, Settings, load_settings
 from firn.snowflake import login_from
+from flows.parameters import described
 
 ARTIFACT_KEY = "provision"
 
@@ -47,6 +48,7 @@ class ProvisionUnreachableError(TransientError):
 
 
 @flow(name="provision", description="Make or check what Firn needs: topic, schema, Snowflake. Changes nothing unasked.")
+@described
 def provision(
     topic: Annotated[str | None, Field(description="Topic; empty: the settings' (order-events).")] = None,
     partitions: Annotated[int | None, Field(ge=1, description="Partitions; empty: the settings' (3).")] = None,

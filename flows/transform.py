@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from prefect import flow, get_run_logger
 from prefect.artifacts import create_table_artifact
+from pydantic import Field
 
 from firn.secrets import SnowflakeSecret, read_secret
 from firn.settings import load_settings
 from firn.snowflake import login_from
 from firn.transform import run_dbt
 from firn.transform_results import TransformError, TransformInterruptedError, TransformResult
+from flows.parameters import described
 
 ARTIFACT_KEY = "transform"
 
 
-@flow(name="transform", validate_parameters=True)
-def transform(select: str | None = None, full_refresh: bool = False) -> TransformResult:
-    """Build the dbt models and run their tests.
-
-    Args:
-        select: dbt's node selection, for example `fct_order_events+`; empty means everything.
-        full_refresh: build incremental models anew from all landed rows.
-    """
+@flow(name="transform", description="dbt: build the models over what landed, and run their tests.")
+@described
+def transform(
+    select: Annotated[
+        str | None, Field(description="dbt's node selection, for example fct_order_events+; empty: everything.")
+    ] = None,
+    full_refresh: Annotated[bool, Field(description="Build incremental models anew from all landed rows.")] = False,
+) -> TransformResult:
+    """Build the dbt models and run their tests. Raises TransformError with the result where one of them failed."""
     settings = load_settings()
     login = login_from(settings, read_secret(settings, settings.snowflake_secret_id, SnowflakeSecret))
     get_run_logger().info("dbt build in %s.%s, %s", login.database, login.schema, login.address)
