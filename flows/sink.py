@@ -22,7 +22,9 @@ from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
 from firn.errors import FirnError
 from firn.settings import load_settings
+from flows.artifacts import SinkArtifact
 from flows.events import emit_sink_event
+from flows.parameters import described
 from flows.supervision import Place, by_whom, run_once, supervise
 from flows.telling import Log, LogTelling, PrefectTelling
 from spark_jobs.sink.progress import RunReport
@@ -41,6 +43,7 @@ log = logging.getLogger(__name__)
 
 
 @flow(name="sink", description="Kafka topics into Snowflake tables, exactly once: one Spark job, supervised.")
+@described
 def sink(
     config: Annotated[Path, Field(description="Connector file of the sink, on the worker's machine.")] = DEFAULT_CONFIG,
     once: Annotated[bool, Field(description="Take what is available now and end. Off: run until stopped.")] = True,
@@ -142,7 +145,7 @@ def _telling(logger: Log) -> LogTelling:
     """Who hears of a supervision: Prefect, where this is a flow run."""
     if FlowRunContext.get() is None:
         return LogTelling(logger)
-    return PrefectTelling(logger, emit_sink_event, lambda _snapshot: None)
+    return PrefectTelling(logger, emit_sink_event, SinkArtifact().publish)
 
 
 def _concluded(outcome: Outcome, name: str, logger: Log) -> RunReport:

@@ -47,6 +47,7 @@ class Judge:
         self._waits_since: float | None = None
         self._moved = now
         self._trying_since: float | None = None
+        self._claimed_at: float | None = None
 
     @property
     def blind(self) -> bool:
@@ -67,15 +68,20 @@ class Judge:
 
     def moved(self, now: float) -> None:
         """A committed offset moved."""
-        self._moved, self._trying_since = now, None
+        self._moved, self._trying_since, self._claimed_at = now, None, None
 
     def launched(self, now: float) -> None:
         """A driver was started; several starts without progress count from the first."""
         self._trying_since = self._trying_since or now
 
+    def claimed(self, now: float) -> None:
+        """A driver claimed the sink: Spark is up, and its first batch begins. Only the first such claim counts."""
+        self._claimed_at = self._claimed_at or now
+
     def rested(self, now: float) -> None:
         """Nothing was to move (a pause): what waits counts from now."""
-        self._moved, self._trying_since, self._answered = now, None, max(self._answered, now)
+        self.moved(now)
+        self._answered = now
 
     def stalled(self, now: float, lag: int, *, starting: bool) -> Words | None:
         """Why the sink counts as stalled; None while it does not."""
@@ -84,7 +90,7 @@ class Judge:
             return self._unseen(silent)
         if self._waits_since is None:
             return None
-        begun = max(self._waits_since, self._moved, self._trying_since or 0.0)
+        begun = max(self._waits_since, self._moved, self._trying_since or 0.0, self._claimed_at or 0.0)
         if now - begun < self._limit(lag, starting=starting):
             return None
         waits = f"{counted(lag, 'record')} waiting" if lag else "records waiting"

@@ -1,8 +1,8 @@
 """The driver's command and environment for each kind of Spark master, and how it is started.
 
 The driver is always this Python's `spark_jobs.sink.job`, whose JVM pyspark's own spark-submit starts in client mode
-with the arguments of PYSPARK_SUBMIT_ARGS. Not `spark-submit job.py`: there a JVM stands between supervisor and driver. It
-mixes stdout with the log, keeps standard input open when the supervisor dies, and starts before the driver has read
+with the arguments of PYSPARK_SUBMIT_ARGS. Not `spark-submit job.py`: there a JVM stands between supervisor and driver.
+It mixes stdout with the log, keeps standard input open when the supervisor dies, and starts before the driver has read
 the Kafka client's credentials from Secrets Manager, which travel in the JVM's environment only.
 
 Sources: Spark's "Submitting Applications", "Python Package Management", "Running Spark on YARN", "... on Kubernetes".
@@ -71,7 +71,7 @@ class Launcher:
     def __init__(self, settings: Settings, sink: str, config: Path, *, once: bool = False) -> None:
         self._settings = settings
         self._command = driver_command(config, once=once)
-        self._log = _LogFile(driver_log(settings, sink))
+        self._log = LogFile(driver_log(settings, sink))
 
     def __call__(self, on_line: Callable[[str], None]) -> Child:
         """Start one. Raises ConfigError for a master that is none, OSError where nothing can be started."""
@@ -83,22 +83,21 @@ class Launcher:
         return Child(self._command, driver_environment(self._settings, os.environ), heard)
 
 
-class _LogFile:
+class LogFile:
     """A log file that rotates. A disk that is full stops no driver."""
 
     def __init__(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        self._handler = logging.handlers.RotatingFileHandler(
-            file, maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8", delay=True
-        )
+        self._handler = _Quiet(file, maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8", delay=True)
         self._handler.setFormatter(logging.Formatter("%(message)s"))
 
     def write(self, line: str) -> None:
-        record = logging.LogRecord("driver", logging.INFO, "", 0, line, None, None)
-        try:
-            if self._handler.shouldRollover(record):
-                self._handler.doRollover()
-            self._handler.stream.write(f"{line}\n")
-            self._handler.stream.flush()
-        except OSError:
-            return
+        """Add a line."""
+        self._handler.emit(logging.LogRecord("driver", logging.INFO, "", 0, line, None, None))
+
+
+class _Quiet(logging.handlers.RotatingFileHandler):
+    """Drops a line that cannot be written."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name of `logging`
+        """Nothing: the driver goes on, and so does its supervisor."""

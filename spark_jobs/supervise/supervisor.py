@@ -138,6 +138,7 @@ class Supervisor:
         """The driver told of something."""
         if event == "started":
             self._claimed = True
+            self._judge.claimed(now)
             if self._voice.state is State.STARTING:
                 self._become(State.RUNNING)
         elif event == "committed":
@@ -194,7 +195,6 @@ class Supervisor:
         self._start_at = now + pause
         what = end.error.what if end.error else "The driver ended by itself."
         sentence = f"{what} It is started again in {pause:.0f} s (start {self._driving.starts + 1})."
-        log.warning(sentence)
         if self._voice.state is not State.STALLED:
             self._become(State.STARTING, Words(sentence, end.error.next_step if end.error else ""))
         self._voice.event("restarting", sentence, {"exit_code": end.code, "failures": self._backoff.failures})
