@@ -105,7 +105,7 @@ class World:
     def look(self, *, ledger: bool = True) -> Observation:
         self.looks.append(ledger)
         if self.fault:
-            raise self.fault
+            raise self.fault.with_traceback(None)  # one error again and again would collect its tracebacks
         alive = any(driver.code is None for driver in self.drivers) and self.beats
         if self.owner is None:
             self.silent = 0.0 if alive else self.silent + 1
@@ -116,7 +116,7 @@ class World:
 
     def note(self, state: State, *, why: str, next_step: str, stats: Mapping[str, Any]) -> None:
         if self.note_fault:
-            raise self.note_fault
+            raise self.note_fault.with_traceback(None)
         json.dumps(dict(stats))
         self.notes.append((self.now, state, why))
         self.stats = dict(stats)
