@@ -25,7 +25,6 @@ from firn.settings import load_settings
 from flows.artifacts import SinkArtifact
 from flows.events import emit_sink_event
 from flows.parameters import described
-from flows.parameters import described
 from flows.supervision import Place, by_whom, run_once, supervise
 from flows.telling import Log, LogTelling, PrefectTelling
 from spark_jobs.sink.progress import RunReport

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from spark_jobs.supervise.snapshot import Snapshot
@@ -64,7 +65,7 @@ class PrefectTelling(LogTelling):
     def event(self, event: str, sentence: str, data: Mapping[str, Any]) -> None:
         """Log it, and send it as `firn.sink.<event>`; where nothing can be sent, the newest are kept."""
         super().event(event, sentence, data)
-        self._events.append((event, {**data, "sentence": sentence}))
+        self._events.append((event, {**data, "sentence": sentence, "at": datetime.now(UTC).isoformat()}))
         self._wake.set()
 
     def show(self, snapshot: Snapshot) -> None:
