@@ -1,0 +1,134 @@
+"""`firn sink pause|resume|stop` through the public command: what is written down, what is said, and --wait."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+import threading
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from firn import kafka
+from firn.connector.parse import load_sink_config
+from firn.snowflake import SnowflakeLogin, connect
+from spark_jobs.sink.identifiers import Namespace
+from spark_jobs.sink.ledger_table import LedgerTable
+from spark_jobs.sink.source import partitions_of
+from spark_jobs.supervise.control import SinkRecord, SinkRecords, State, Wanted
+from tests.support.kafka import Topic
+from tests.support.sinks import connector_file, login_of, wait_until
+from tests.support.snowflake import drop_schema, make_schema
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture(scope="module")
+def schema(stack) -> Iterator[str]:
+    name = f"WANTED_{uuid.uuid4().hex[:8].upper()}"
+    make_schema(stack.settings, name)
+    yield name
+    drop_schema(stack.settings, name)
+
+
+@pytest.fixture
+def login(stack, schema: str) -> SnowflakeLogin:
+    return replace(login_of(stack.settings), schema=schema)
+
+
+@pytest.fixture
+def env(schema: str) -> dict[str, str]:
+    return {"FIRN_SNOWFLAKE_SCHEMA": schema}
+
+
+@pytest.fixture(scope="module")
+def topic(stack) -> Topic:
+    return Topic(stack.settings, "wanted")
+
+
+@pytest.fixture
+def file(tmp_path: Path, topic: Topic) -> Path:
+    return connector_file(tmp_path, topic, name=f"s_{uuid.uuid4().hex[:8]}")
+
+
+class Ledger:
+    """The sink of a file in ledger and FIRN_SINKS, as a run and its supervisor write there."""
+
+    def __init__(self, login: SnowflakeLogin, file: Path, topic: Topic) -> None:
+        self.login, self.config = login, load_sink_config(file)
+        self.namespace = Namespace(login.database, login.schema)
+        self.table = LedgerTable(self.namespace, self.config.name, "a-run")
+        self.records = SinkRecords(self.namespace, self.config.name)
+        self.admin = kafka.admin_client(topic.client)
+
+    def claim(self) -> int:
+        with connect(self.login) as connection:
+            self.table.ensure(connection)
+            return self.table.claim(
+                connection, lambda: partitions_of(self.admin, self.config), "earliest", str.upper, share_target=True
+            ).epoch
+
+    def note(self, state: State) -> None:
+        with connect(self.login) as connection:
+            self.records.ensure(connection)
+            self.records.note(connection, state)
+
+    def read(self) -> SinkRecord | None:
+        with connect(self.login) as connection:
+            return self.records.read(connection)
+
+
+@pytest.fixture
+def ledger(login: SnowflakeLogin, file: Path, topic: Topic) -> Ledger:
+    return Ledger(login, file, topic)
+
+
+def test_who_wants_what_is_written_down_where_nobody_runs(stack, env, file, ledger) -> None:
+    said = stack.run("sink", "stop", file, "--wait", env=env).stderr
+    assert f"Sink {ledger.config.name} is to be stopped. Nobody runs it now" in said
+    assert f"{ledger.config.name}: Stopped." in said
+    found = ledger.read()
+    assert (found.wanted, found.wanted_by) == (Wanted.STOPPED, f"{getpass.getuser()}@{socket.gethostname()}")
+    assert "Paused." in stack.run("sink", "pause", file, "--wait", env=env).stderr
+    assert ledger.read().wanted is Wanted.PAUSED
+
+
+def test_a_run_without_a_supervisor_has_to_be_ended_by_hand(stack, env, file, ledger) -> None:
+    ledger.claim()
+    said = stack.run("sink", "pause", file, env=env).stderr
+    assert "has no supervisor, so that nobody ends it: send it SIGTERM" in said
+
+
+def test_a_wait_lasts_until_it_is_so(stack, env, file, ledger) -> None:
+    epoch = ledger.claim()
+    ledger.note(State.RUNNING)
+
+    def obey() -> None:
+        """What a supervisor does."""
+        wait_until(lambda: ledger.read().wanted is Wanted.PAUSED, what="the pause is written down")
+        with connect(ledger.login) as connection:
+            ledger.table.release(connection, epoch)
+        ledger.note(State.PAUSED)
+
+    supervisor = threading.Thread(target=obey)
+    supervisor.start()
+    try:
+        said = stack.run("sink", "pause", file, "--wait", env=env).stderr
+    finally:
+        supervisor.join(60)
+    assert "was seen" in said
+    assert "Paused." in said
+    assert not supervisor.is_alive()
+
+
+def test_a_resume_that_nobody_obeys_is_told_after_a_while(stack, env, file, ledger) -> None:
+    ledger.note(State.FAILED)
+    done = stack.run("sink", "resume", file, "--wait", "--timeout", "2", env=env, check=False)
+    assert done.returncode == 4
+    assert "not running after 2 s: Stopped" in done.stderr
+    assert f"firn sink run {file}" in done.stderr
+    found = ledger.read()
+    assert (found.wanted, found.failed) == (Wanted.RUNNING, False)

@@ -1,0 +1,150 @@
+"""`firn sink status` through the public command: rows, marks, exit codes, all sinks of a schema."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from firn import kafka
+from firn.connector.parse import load_sink_config
+from firn.snowflake import SnowflakeLogin, connect
+from spark_jobs.sink.identifiers import Namespace
+from spark_jobs.sink.ledger import Move, TopicPartition
+from spark_jobs.sink.ledger_owner import Totals
+from spark_jobs.sink.ledger_table import LedgerTable
+from spark_jobs.sink.source import partitions_of
+from spark_jobs.sink.transaction import transaction
+from spark_jobs.supervise.control import SinkRecords, State
+from tests.conftest import FIRN
+from tests.support.kafka import Topic
+from tests.support.sinks import connector_file, login_of, wait_until
+from tests.support.snowflake import drop_schema, make_schema
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture(scope="module")
+def schema(stack) -> Iterator[str]:
+    """A schema in which only these tests' sinks are."""
+    name = f"STATUS_{uuid.uuid4().hex[:8].upper()}"
+    make_schema(stack.settings, name)
+    yield name
+    drop_schema(stack.settings, name)
+
+
+@pytest.fixture
+def login(stack, schema: str) -> SnowflakeLogin:
+    return replace(login_of(stack.settings), schema=schema)
+
+
+@pytest.fixture
+def env(schema: str) -> dict[str, str]:
+    return {"FIRN_SNOWFLAKE_SCHEMA": schema}
+
+
+@pytest.fixture
+def topic(stack) -> Topic:
+    return Topic(stack.settings, "status")
+
+
+def claim(login: SnowflakeLogin, file: Path, topic: Topic, moves: tuple[Move, ...] = ()) -> None:
+    """What a run leaves in the ledger that began just now, committed `moves`, and lives."""
+    config = load_sink_config(file)
+    table = LedgerTable(Namespace(login.database, login.schema), config.name, "a-run")
+    admin = kafka.admin_client(topic.client)
+    with connect(login) as connection:
+        table.ensure(connection)
+        ledger = table.claim(connection, lambda: partitions_of(admin, config), "earliest", lambda _: topic.table)
+        with transaction(connection):
+            table.move(connection, ledger.epoch, "b", moves)
+
+
+def note(login: SnowflakeLogin, sink: str, state: State, **more: object) -> None:
+    records = SinkRecords(Namespace(login.database, login.schema), sink)
+    with connect(login) as connection:
+        records.ensure(connection)
+        records.note(connection, state, **more)
+
+
+def test_a_schema_without_sinks_says_so(stack, schema, env) -> None:
+    done = stack.run("sink", "status", env=env)
+    assert f"No sink was ever supervised in schema STREAMING.{schema}" in done.stderr
+
+
+def test_a_running_sink_is_shown_with_lag_and_good_values(stack, login, env, topic, tmp_path) -> None:
+    topic.send([b"x"] * 3, timestamp=int((time.time() - 7200) * 1000))
+    file = connector_file(tmp_path, topic)
+    sink = f"s_{topic.table}"
+    claim(login, file, topic, (Move(TopicPartition(topic.name, 0), 0, 2),))
+    note(login, sink, State.RUNNING, stats={"records_per_second": 4.5, "schema_ids": [7]})
+    (row,) = map(json.loads, stack.run("sink", "status", file, "--json", env=env).stdout.splitlines())
+    assert (row["sink"], row["state"], row["well"], row["tasks"]) == (sink, "Running", True, 2)
+    assert (row["lag"], row["lag_worst"], row["records_per_second"], row["schema_ids"]) == (1, 1, 4.5, [7])
+    assert row["lag_seconds"] == pytest.approx(7200, abs=120)
+    assert [each["next_offset"] for each in row["partitions"]] == [2, 0]
+    assert set(Totals.__dataclass_fields__) <= set(row)
+
+    shown = stack.run("sink", "status", file, env=env).stdout
+    assert f"Sink {sink}: Running since" in shown
+    assert "< 1000" in shown
+    assert "good" in shown
+    assert "2 hours" in shown
+
+
+def test_a_failed_sink_says_why_and_what_to_do_and_fails_a_probe(stack, login, env, topic, tmp_path) -> None:
+    file = connector_file(tmp_path, topic)
+    sink = f"s_{topic.table}"
+    note(login, sink, State.FAILED, why="Avro is malformed.", next_step="firn sink offsets <config> --reset 5")
+    done = stack.run("sink", "status", file, env=env, check=False)
+    assert done.returncode == 8
+    assert f"Sink {sink}: Failed since" in done.stdout
+    assert "Why: Avro is malformed." in done.stdout
+    assert f"Next: firn sink offsets {file} --reset 5" in done.stdout  # can be pasted
+
+    everything = stack.run("sink", "status", "--json", env=env, check=False)
+    assert everything.returncode == 8
+    rows = {row["sink"]: row for row in map(json.loads, everything.stdout.splitlines())}
+    assert (rows[sink]["state"], rows[sink]["why"]) == ("Failed", "Avro is malformed.")
+
+
+def test_without_a_file_topics_are_those_of_the_last_claim(stack, login, env, topic, tmp_path) -> None:
+    topic.send([b"x"] * 2)
+    claim(login, connector_file(tmp_path, topic), topic)
+    note(login, f"s_{topic.table}", State.RUNNING)
+    done = stack.run("sink", "status", "--json", env=env, check=False)
+    rows = {row["sink"]: row for row in map(json.loads, done.stdout.splitlines())}
+    found = rows[f"s_{topic.table}"]
+    assert (found["state"], found["lag"], found["tasks"]) == ("Running", 2, 2)
+    assert {each["table"] for each in found["partitions"]} == {topic.table}
+
+
+def test_a_sink_that_cannot_be_seen_is_unknown_and_the_others_are_shown(stack, env, topic, tmp_path) -> None:
+    blind = connector_file(tmp_path, topic, snowflake__user__name="NOBODY")
+    sound = tmp_path / "sound.json"
+    sound.write_text(json.dumps({"name": "sound", "config": {"topics": topic.name}}))
+    done = stack.run("sink", "status", blind, sound, "--json", env=env, check=False)
+    first, second = map(json.loads, done.stdout.splitlines())
+    assert (first["state"], second["state"], done.returncode) == ("Unknown", "Stopped", 8)
+    assert "Snowflake refused the login" in first["why"]
+
+
+def test_watching_ends_with_ctrl_c(stack, env, topic, tmp_path) -> None:
+    command = [FIRN, "sink", "status", connector_file(tmp_path, topic), "--watch", "--every", "1", "--json"]
+    out = tmp_path / "out"
+    with out.open("w") as opened:
+        child = subprocess.Popen(command, env=stack.env | env, stdout=opened, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: len(out.read_text().splitlines()) >= 2, what="two looks")
+        child.send_signal(signal.SIGINT)
+        assert child.wait(30) == 0
+    finally:
+        child.kill()
+        child.wait()
