@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import ParamSpec, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential_jitter
@@ -20,6 +21,34 @@ from firn.errors import TransientError
 P = ParamSpec("P")
 T = TypeVar("T")
 log = logging.getLogger(__name__)
+
+
+class Retries:
+    """How often something was tried again, by the kind of error. Safe for several threads."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def add(self, counts: Mapping[str, int]) -> None:
+        """Count these."""
+        with self._lock:
+            self._counts.update(counts)
+
+    def counts(self) -> dict[str, int]:
+        """How many of each kind there were."""
+        with self._lock:
+            return dict(self._counts)
+
+    def take(self) -> dict[str, int]:
+        """The same, and begin anew."""
+        with self._lock:
+            counts, self._counts = self._counts, Counter()
+        return dict(counts)
+
+
+RETRIES = Retries()
+"""Those of this process."""
 
 
 class Deadline:
@@ -90,6 +119,7 @@ class _Passed(stop_base):
 def _policy(deadline: Deadline, stop: threading.Event) -> Retrying:
     def tell(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
+        RETRIES.add({type(error).__name__: 1})
         # The first fault is news; that it lasts is not.
         level = logging.WARNING if state.attempt_number == 1 else logging.DEBUG
         log.log(level, "%s Trying again for up to %.0f s.", getattr(error, "what", error), deadline.left())

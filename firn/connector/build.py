@@ -8,6 +8,7 @@ from firn.connector.config import (
     ConverterConfig,
     ErrorsConfig,
     MetadataConfig,
+    MetricsConfig,
     ProxyConfig,
     SinkConfig,
     SnowflakeConfig,
@@ -50,6 +51,7 @@ def build(check: Check, value: ConverterConfig, key: ConverterConfig) -> SinkCon
         checkpoint_location=get("firn.checkpoint.location"),
         heartbeat_seconds=get("firn.heartbeat.seconds"),
         share_target=get("firn.share.target"),
+        metrics=MetricsConfig(get("firn.metrics.port"), get("firn.metrics.host")),
         pending=tuple(check.pending),
     )
 

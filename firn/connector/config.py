@@ -166,6 +166,14 @@ class SnowflakeConfig:
 
 
 @dataclass(frozen=True)
+class MetricsConfig:
+    """Where the driver serves its metrics; port 0: nowhere."""
+
+    port: int = 0
+    host: str = "127.0.0.1"
+
+
+@dataclass(frozen=True)
 class KafkaProperty:
     """One client property under its Java name; `secret` ones are masked wherever they are shown."""
 
@@ -206,4 +214,5 @@ class SinkConfig:
     checkpoint_location: str | None = None
     heartbeat_seconds: float = 30.0
     share_target: bool = False
+    metrics: MetricsConfig = MetricsConfig()
     pending: tuple[str, ...] = ()

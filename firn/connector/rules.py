@@ -39,6 +39,7 @@ def apply_rules(check: Check) -> None:
     _buffers(check)
     _errors(check)
     _kafka(check)
+    _metrics(check)
 
 
 def kafka_properties(check: Check) -> tuple[KafkaProperty, ...]:
@@ -182,6 +183,11 @@ def _dead_letter_topic(check: Check, topic: str) -> None:
     expression = check.get("topics.regex")
     if expression and re.fullmatch(expression, topic):
         check.fault(_DLQ, "is matched by topics.regex, so that the sink would read its own dead letters")
+
+
+def _metrics(check: Check) -> None:
+    if check.has("firn.metrics.host") and not check.get("firn.metrics.port"):
+        check.warn("firn.metrics.host", "has no effect without firn.metrics.port.")
 
 
 def _managed(check: Check) -> tuple[KafkaProperty, ...]:

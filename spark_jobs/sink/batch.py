@@ -18,8 +18,9 @@ from pyspark.sql import DataFrame
 from snowflake.connector import SnowflakeConnection
 
 from firn.errors import FirnError, TransientError, unexpected
+from firn.logs import log_context
 from firn.plural import counted
-from firn.retry import Deadline
+from firn.retry import RETRIES, Deadline
 from firn.snowflake_faults import MissingObjectError
 from spark_jobs.sink.bad_records import log_stopped, log_tolerated, stopped_error
 from spark_jobs.sink.columns.wanted import Wanted
@@ -31,7 +32,7 @@ from spark_jobs.sink.ledger import ClaimAgainError, Ledger, Move, TopicPartition
 from spark_jobs.sink.ledger_owner import Totals
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.loads import Loads
-from spark_jobs.sink.reports import Cut, Failed, Report, Staged, Stopped, Tolerated, load
+from spark_jobs.sink.reports import Cut, Failed, Report, Retried, Staged, Stopped, Tolerated, load
 from spark_jobs.sink.ship import ShipPlan, ship
 from spark_jobs.sink.spark_faults import translated
 from spark_jobs.sink.stage import Stage
@@ -127,7 +128,7 @@ class BatchRunner:
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """One batch. Whatever is raised is in `failure` first."""
-        with self.idle:
+        with self.idle, log_context(sink=self._ledger.sink, epoch=self._ledger.epoch, batch=self._name(batch_id)):
             try:
                 with translated(f"batch {batch_id}"):
                     self._run(frame, batch_id)
@@ -137,6 +138,9 @@ class BatchRunner:
             except Exception as error:
                 self.failure = unexpected(error)
                 raise
+
+    def _name(self, batch_id: int) -> str:
+        return f"{self._ledger.epoch}-{batch_id}"
 
     def _run(self, frame: DataFrame, batch_id: int) -> None:
         if self.stopping.is_set():
@@ -151,7 +155,7 @@ class BatchRunner:
         ended: list[Stopped | Cut] = [*stops, *cuts]
         moves = self._ledger.plan(ends, {each.where: each.offset for each in ended})
         _check_inside(staged, moves)
-        name = f"{self._ledger.epoch}-{batch_id}"
+        name = self._name(batch_id)
         if moves:
             self._commit(name, moves, staged, shipped.of(Tolerated))
         self._ledger.advance(ends, moves)
@@ -199,6 +203,8 @@ class BatchRunner:
             frame = frame.coalesce(self._context.config.tasks_max)
         rows = frame.mapInArrow(partial(ship, plan), "report string").collect()
         reports = Reports([load(row["report"]) for row in rows])
+        for retried in reports.of(Retried):
+            RETRIES.add(retried.errors)
         for failed in reports.of(Failed):
             self._deadline.failed(failed.failing_seconds)
             raise failed.unwrap()

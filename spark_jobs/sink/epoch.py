@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from snowflake.connector import SnowflakeConnection
 
 from firn import kafka
+from firn.logs import add_to_log_context
 from firn.retry import Deadline
 from firn.snowflake import connect
 from spark_jobs.sink.batch import BatchRunner, Claimed, Committed, PlanAgainError, StopRequestedError, letters_out
@@ -28,6 +29,7 @@ from spark_jobs.sink.identifiers import check_table_map, table_for
 from spark_jobs.sink.ledger import ClaimAgainError, KafkaPartition, Ledger, TopicPartition
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.limits import SAMPLE_RECORDS, BatchLimit, sample
+from spark_jobs.sink.metrics import SinkMetrics
 from spark_jobs.sink.progress import RunReport, spoken_start, waiting
 from spark_jobs.sink.requirements import check_rights
 from spark_jobs.sink.source import NoTopicError, changed_partitions, open_stream, partitions_in, topics_of
@@ -52,6 +54,7 @@ class RunParts:
     deadline: Deadline
     group: GroupOffsets
     report: RunReport
+    metrics: SinkMetrics
 
 
 class Epoch:
@@ -103,6 +106,8 @@ class Epoch:
             letters=dead_letter_queue(context) is not None,
         )
         self._parts.report.epoch = ledger.epoch
+        self._parts.metrics.claimed(ledger, self._seen)
+        add_to_log_context(epoch=ledger.epoch)
         reads = spoken_start(ledger.committed, self._seen)
         tell(
             "started",
@@ -208,6 +213,7 @@ class Epoch:
     def _changed(self, changes: Sequence[SchemaChange]) -> None:
         """Count changes of tables and tell of each."""
         self._parts.report.schema_changes += len(changes)
+        self._parts.metrics.changed(len(changes))
         for change in changes:
             sentence = f"table {change.table} was changed: {change.statement}"
             tell("schema_changed", sentence, sink=self._context.config.name, **asdict(change))
@@ -243,4 +249,5 @@ class Epoch:
         parts.group.publish({move.where: move.end for move in batch.moves})
         parts.limit.observe(batch.rows, batch.text_size)
         parts.report.add(batch)
+        parts.metrics.committed(batch)
         tell_committed(self._context.config.name, batch)

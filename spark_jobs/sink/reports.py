@@ -91,6 +91,13 @@ class Tolerated:
 
 
 @dataclass(frozen=True)
+class Retried:
+    """What a task tried again, whatever became of it: how often for each kind of error."""
+
+    errors: dict[str, int]
+
+
+@dataclass(frozen=True)
 class Failed:
     """An error that ended the task; pickled by Firn itself, so it is safe to load. `failing_seconds`: since when."""
 
@@ -108,8 +115,10 @@ class Failed:
         return error if isinstance(error, FirnError) else FirnError(repr(error))
 
 
-Report = Staged | Stopped | Cut | Tolerated | Wanted | Failed
-_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Staged, Stopped, Cut, Tolerated, Wanted, Failed)}
+Report = Staged | Stopped | Cut | Tolerated | Wanted | Retried | Failed
+_KINDS: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in (Staged, Stopped, Cut, Tolerated, Wanted, Retried, Failed)
+}
 
 
 def dump(report: Report) -> str:

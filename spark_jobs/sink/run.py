@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -19,6 +19,7 @@ from snowflake.connector import SnowflakeConnection
 
 from firn import kafka
 from firn.errors import AuthenticationError, FencedError, FirnError, TerminalError, TransientError
+from firn.logs import log_context
 from firn.retry import Deadline, with_retries_until
 from firn.snowflake import connect
 from spark_jobs.sink.batch import PlanAgainError, StopRequestedError
@@ -27,8 +28,11 @@ from spark_jobs.sink.copy_into import RefusedError
 from spark_jobs.sink.epoch import Epoch, RunParts
 from spark_jobs.sink.group_offsets import GroupOffsets, group_of
 from spark_jobs.sink.identifiers import table_for
+from spark_jobs.sink.ledger import TopicPartition
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.limits import BatchLimit
+from spark_jobs.sink.metrics import SinkMetrics
+from spark_jobs.sink.metrics_endpoint import served
 from spark_jobs.sink.progress import RunReport
 from spark_jobs.sink.source import partitions_of
 from spark_jobs.sink.spark_faults import EngineLostError
@@ -65,10 +69,15 @@ class SinkRun:
             deadline=self._deadline,
             group=GroupOffsets(context.kafka, group_of(context.config)),
             report=self.report,
+            metrics=SinkMetrics(context.config.name, None if once else context.config.buffer),
         )
 
     def run(self) -> RunReport:
         """Run to the end: all that is available (`once`), or until `stop` is set. Raises what a person must see."""
+        with log_context(sink=self.report.sink), served(self._parts.metrics, self._context.config.metrics, self._ends):
+            return self._run()
+
+    def _run(self) -> RunReport:
         begun = time.monotonic()
         try:
             while not self._stop.is_set() and not self._done():
@@ -146,6 +155,11 @@ class SinkRun:
             raise error
         log.warning("A login was refused, and there are other credentials by now: the sink goes on with those.")
         self._context = changed
+
+    def _ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Kafka's end offsets."""
+        ends = kafka.offsets(self._parts.admin, partitions, "latest")
+        return {TopicPartition(*where): end for where, end in ends.items()}
 
     def _finish(self) -> None:
         """The orderly end. A run that takes what is available must tell how far it came; a stopped one tries to."""

@@ -12,7 +12,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.errors import FirnError, TransientError, unexpected
+from firn.logs import add_to_log_context, log_context, log_fields
+from firn.retry import RETRIES
 from spark_jobs.sink.columns.load import Load
 from spark_jobs.sink.columns.shape import file_columns, shaper_for
 from spark_jobs.sink.columns.wishes import Wishes, wanted
@@ -32,7 +34,7 @@ from spark_jobs.sink.decode.records import TOO_LARGE, BadRecord, Decoder, Output
 from spark_jobs.sink.files import PartitionFiles
 from spark_jobs.sink.identifiers import table_for
 from spark_jobs.sink.ledger import TopicPartition
-from spark_jobs.sink.reports import Cut, Failed, Report, Stopped, dump
+from spark_jobs.sink.reports import Cut, Failed, Report, Retried, Stopped, dump
 from spark_jobs.sink.stage import Stage
 from spark_jobs.sink.tolerance import Tolerance
 from spark_jobs.sink.worker import begin_task, confirm_epoch, decoders_of, patience, schema_types_of
@@ -48,7 +50,7 @@ class ShipPlan:
 
     committed: the ledger's NEXT_OFFSET for each partition. loads: how the records of each topic are staged. letters:
     which dead letters are out already; topic_ids: Kafka's id of each topic. patience: seconds that a task may go on
-    failing.
+    failing. log_fields: of the driver's lines about the batch, for those of the task.
     """
 
     context: SinkContext
@@ -58,11 +60,16 @@ class ShipPlan:
     letters: Mapping[TopicPartition, Letters]
     topic_ids: Mapping[str, str]
     patience: float
+    log_fields: Mapping[str, object] = field(default_factory=log_fields)
 
 
 def ship(plan: ShipPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Convert and stage the records of a task's partitions; yields one batch of reports."""
-    reports = _ship(plan, batches)
+    RETRIES.take()  # of the worker's last task
+    with log_context(**plan.log_fields):
+        reports = _ship(plan, batches)
+    if retried := RETRIES.take():
+        reports.append(Retried(retried))
     for _ in batches:
         pass
     yield pa.record_batch([pa.array([dump(report) for report in reports], pa.string())], schema=REPORT_SCHEMA)
@@ -114,6 +121,7 @@ class _Task:
         where = TopicPartition(piece.column("topic")[0].as_py(), piece.column("partition")[0].as_py())
         if self._at is None or self._at.where != where:
             self._leave()
+            add_to_log_context(topic=where.topic, partition=where.partition)
             self._at = _Partition(self._plan, where, self._decoders, self._folder)
         return self._at
 

@@ -7,7 +7,7 @@ from firn.connector.parameters.make import group, honoured, no_effect, pending
 
 _CLEANER = "Firn removes its staged files after each commit and, at start, those that earlier runs left."
 _CHANNELS = "Firn keeps the position of each partition in its ledger, whatever the method."
-_NO_JMX = "there is no JVM of Connect here; progress and lag are in the run's report and in Prefect."
+_NO_JMX = "there is no JVM of Connect here; firn.metrics.port serves metrics to Prometheus."
 
 METHOD = group(
     "Method and buffers",
@@ -181,5 +181,19 @@ FIRN = group(
         "Whether this sink may load a topic into a table although another sink loads the same topic into it. Without "
         "it the second one is refused: its rows would be doubles.",
         "false",
+    ),
+    honoured(
+        "firn.metrics.port",
+        r.whole(0, 65_535),
+        "Port on which the driver serves its metrics to Prometheus (docs/metrics.md); 0: none. Each sink on a machine "
+        "needs its own. One that is in use ends no sink: there is a warning, and it is tried again.",
+        "0",
+    ),
+    honoured(
+        "firn.metrics.host",
+        r.HOST,
+        "Address of that port. Whoever reaches it may read the metrics: there is no login. They hold names of topics, "
+        "and no record.",
+        "127.0.0.1",
     ),
 )

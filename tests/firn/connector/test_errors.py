@@ -1,11 +1,11 @@
-"""What a connector file says about records that cannot be converted, and about the sink's own place in the ledger."""
+"""What a connector file says about records that cannot be converted, and about Firn's own parameters."""
 
 from __future__ import annotations
 
 import pytest
 
 from firn.connector.checked import CheckedConfig
-from firn.connector.config import ErrorsConfig, SinkConfig
+from firn.connector.config import ErrorsConfig, MetricsConfig, SinkConfig
 from firn.connector.parse import check_sink_config, parse_sink_config
 from tests.support.connectors import MINIMAL
 
@@ -113,6 +113,15 @@ def test_a_target_is_shared_only_if_the_file_says_so() -> None:
     assert not config().share_target
     assert config(**{"firn.share.target": "true"}).share_target
     assert faults(**{"firn.share.target": "yes"})
+
+
+def test_metrics_are_off_until_a_port_is_named_and_stay_on_the_machine() -> None:
+    port, host = "firn.metrics.port", "firn.metrics.host"
+    assert config().metrics == MetricsConfig(0, "127.0.0.1")
+    assert config(**{port: "9464", host: "0.0.0.0"}).metrics == MetricsConfig(9464, "0.0.0.0")
+    assert warned(**{host: "::1"}) == {host: "has no effect without firn.metrics.port."}
+    assert warned(**{host: "::1", port: "9464"}) == {}
+    assert faults(**{port: "65536", host: "http://here"}).keys() == {port, host}
 
 
 @pytest.mark.parametrize("prefix", ["consumer.override.", "kafka."])
