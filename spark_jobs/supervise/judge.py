@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from firn.errors import FirnError
 from firn.plural import counted
 
+STUCK = 3
+
 
 @dataclass(frozen=True)
 class Patience:
@@ -100,13 +102,21 @@ class Judge:
             "nothing, `firn sink pause` and `resume` start it anew: no record is lost by that.",
         )
 
-    def hung(self, now: float, launched: float, sign: float | None, lag: int) -> bool:
-        """Whether a living driver, started at `launched` and last heard of by the ledger at `sign`, hangs."""
+    def hung(self, now: float, launched: float, sign: float | None, lag: int) -> str | None:
+        """Why a living driver, started at `launched` and last heard of by the ledger at `sign`, hangs; None: it works.
+
+        A driver that gives signs of life and commits nothing may be in a long batch: it has STUCK times as long.
+        """
         if self._fault or now - self._answered >= self._patience.stall:
-            return False  # nobody can say
-        if sign is not None and not self._patience.heartbeat and not lag:
-            return False  # nothing to do, and it does not say so either
-        return now - max(launched, sign or launched) >= self._patience.hang
+            return None  # nobody can say
+        silent, limit = now - max(launched, sign or launched), self._patience.hang
+        expected = sign is None or self._patience.heartbeat > 0 or lag > 0
+        if expected and silent >= limit:
+            return f"The driver gave no sign of life in the ledger for {silent:.0f} s."
+        idle = now - max(launched, self._moved, self._waits_since or now)
+        if lag > 0 and idle >= STUCK * limit:
+            return f"The driver has committed nothing for {idle:.0f} s, with {counted(lag, 'record')} waiting."
+        return None
 
     def _limit(self, lag: int, *, starting: bool) -> float:
         limit = self._patience.stall

@@ -6,7 +6,7 @@ Writes are for changes of state, and one a minute while records flow: a statemen
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -85,8 +85,8 @@ class Voice:
         """Write down what is wanted, before anything else is read or written."""
         self._errands(lambda: self._notes.want(wanted, by))
 
-    def note(self, now: float, snapshot: Snapshot) -> None:
-        """Write the state down if it is time."""
+    def note(self, now: float, snapshot: Callable[[], Snapshot]) -> None:
+        """Write the state down if it is time; what its figures are, `snapshot` tells."""
         if self._writing is not None:
             if not self._writing.done:
                 return
@@ -98,12 +98,12 @@ class Voice:
             return
         self._dirty = self._flowed = False
         self._noted, self._noted_state = now, self.state
-        state, words, stats = self.state, self.words, stats_of(snapshot, terminal=self.terminal)
+        state, words, stats = self.state, self.words, stats_of(snapshot(), terminal=self.terminal)
         self._writing = self._errands(
             lambda: self._notes.note(state, why=words.why, next_step=words.next_step, stats=stats)
         )
 
-    def last(self, now: float, snapshot: Snapshot) -> None:
+    def last(self, now: float, snapshot: Callable[[], Snapshot]) -> None:
         """Write down how it ended, and wait a moment for that."""
         if self._writing is not None and not self._writing.wait(LAST_NOTE_SECONDS):
             return

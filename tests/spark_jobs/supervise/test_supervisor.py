@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from firn.errors import BadRecordError, FencedError, TerminalError, TransientError
+from firn.errors import BadRecordError, ConfigError, FencedError, TerminalError, TransientError
 from spark_jobs.sink.ledger_owner import Owner
 from spark_jobs.supervise.control import SinkRecord, State, Wanted
 from spark_jobs.supervise.judge import Patience
@@ -127,6 +127,36 @@ def test_a_driver_without_a_sign_of_life_is_killed() -> None:
     world.run()
     assert world.drivers[0].stopped == [0]
     assert len(world.drivers) == 2
+
+
+def test_a_driver_that_lives_and_commits_nothing_for_very_long_is_killed() -> None:
+    world = World()
+    world.script = {100: lambda: setattr(world, "end_offset", 5), 2500: world.supervisor.ask}
+    world.run()
+    assert world.drivers[0].stopped == [0]
+    assert world.when("restarting") >= 100 + 3 * 600
+    assert len(world.drivers) == 2
+
+
+def test_drivers_that_hang_again_and_again_have_a_cap() -> None:
+    world = World(restarts=2)
+    world.each_second = lambda: setattr(world, "owner", Owner(1, "run", world.now))
+    world.begin = lambda driver: None
+    outcome = world.run()
+    assert outcome.error is not None
+    assert "no sign of life" in outcome.error.what
+    assert len(world.drivers) == 3
+
+
+def test_a_driver_that_cannot_be_started_fails_the_sink() -> None:
+    world = World()
+
+    def refuse(_driver: object) -> None:
+        raise ConfigError("No such master.", next_step="Name one.")
+
+    world.begin = refuse
+    assert isinstance(world.run().error, ConfigError)
+    assert world.notes[-1][1:] == (State.FAILED, "No such master.")
 
 
 def test_nobody_is_killed_because_snowflake_cannot_say_whether_they_live() -> None:

@@ -1,0 +1,145 @@
+"""A sink in a supervisor's charge: its driver, what is known of it, its state, and how each changes with the others.
+
+Not for when anything is done (`supervisor`), nor for what people want (`wishes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from firn.errors import FirnError
+from spark_jobs.supervise.backoff import Backoff
+from spark_jobs.supervise.control import State
+from spark_jobs.supervise.driving import Driving
+from spark_jobs.supervise.errands import Running
+from spark_jobs.supervise.judge import Judge, Words
+from spark_jobs.supervise.lookout import Lookout
+from spark_jobs.supervise.meter import Meter
+from spark_jobs.supervise.outcome import End, Outcome
+from spark_jobs.supervise.policy import Policy
+from spark_jobs.supervise.seams import Launching, Noting, Observing, Telling
+from spark_jobs.supervise.snapshot import Snapshot
+from spark_jobs.supervise.voice import Voice
+
+
+class Charge:
+    """One sink. start_at: when a driver is to be started, None: not. claimed: whether the driver told of its claim.
+
+    attached: another run holds the sink and this one watches. paused: FIRN_SINKS wants it so. errors, last_error: the
+    driver's ends that were not in order. report: of the last driver that made one.
+    """
+
+    def __init__(
+        self,
+        sink: str,
+        policy: Policy,
+        now: float,
+        *,
+        launch: Launching,
+        read_end: Callable[[int, Sequence[str]], End],
+        observer: Observing,
+        notes: Noting,
+        telling: Telling,
+        errands: Running,
+        today: Callable[[], datetime],
+    ) -> None:
+        self.sink, self.policy, self.today = sink, policy, today
+        self.driving = Driving(launch, read_end)
+        self.lookout = Lookout(observer, errands, look=policy.look, idle=policy.idle)
+        self.voice = Voice(sink, notes, telling, errands, today())
+        self.judge, self.meter = Judge(policy.patience, now), Meter()
+        self.backoff = Backoff(first=policy.backoff_first, longest=policy.backoff_longest, cap=policy.restarts)
+        self.attached = self.paused = self.claimed = False
+        self.start_at: float | None = None if policy.keep_alive else now
+        self.errors, self.last_error = 0, ""
+        self.report: Mapping[str, Any] = {}
+
+    def become(self, state: State, words: Words | None = None) -> None:
+        """Take over a state and why it is so; another one is shown at once."""
+        if self.voice.become(self.today(), state, words):
+            self.voice.show(self.snapshot())
+
+    def start(self, now: float) -> None:
+        """Start a driver. Raises what the launcher raises."""
+        self.start_at, self.claimed = None, False
+        self.judge.launched(now)
+        if self.voice.state is not State.STALLED:
+            self.become(State.STARTING, self.voice.words if self.voice.state is State.STARTING else None)
+        self.driving.start(now)
+
+    def has_claimed(self, now: float) -> None:
+        """The driver holds the sink and reads."""
+        self.claimed = True
+        self.judge.claimed(now)
+        if self.voice.state is State.STARTING:
+            self.become(State.RUNNING)
+
+    def moved(self, now: float) -> None:
+        """A committed offset moved."""
+        self.voice.flows()
+        self.judge.moved(now)
+        self.backoff.progressed()
+        if self.voice.state is State.STALLED:
+            self.recovered()
+        elif self.voice.state is State.STARTING:
+            self.become(State.RUNNING)
+
+    def stalled(self, words: Words) -> None:
+        """Records wait and nothing moves, or nobody can see."""
+        self.become(State.STALLED, words)
+        about = {"why": words.why, "next_step": words.next_step, "lag": self.meter.lag}
+        self.voice.event("stalled", words.why, about)
+
+    def recovered(self) -> None:
+        """What was stalled is so no more."""
+        self.become(State.RUNNING if self.claimed or self.attached else State.STARTING)
+        self.voice.event("recovered", f"Sink {self.sink} moves again.", {"lag": self.meter.lag})
+
+    def rest(self, now: float) -> None:
+        """The driver is gone and the sink is paused."""
+        self.judge.rested(now)
+        self.become(State.PAUSED, Words("It was paused.", "`firn sink resume` starts it again."))
+        self.voice.event("paused", f"Sink {self.sink} is paused.")
+
+    def failed(self, error: FirnError, *, terminal: bool) -> Outcome:
+        """It ends with an error; terminal: a person has to act before it is started again."""
+        self.voice.terminal = terminal
+        self.become(State.FAILED, Words(error.what, error.next_step))
+        about = {"why": error.what, "where": error.where, "next_step": error.next_step, "terminal": terminal}
+        self.voice.event("failed", error.what, about)
+        return Outcome("failed", error.what, self.report, error)
+
+    def snapshot(self) -> Snapshot:
+        """How the sink stands now."""
+        meter, totals = self.meter, self.meter.totals
+        return Snapshot(
+            sink=self.sink,
+            state=self.voice.state,
+            since=self.voice.since,
+            at=self.today(),
+            why=self.voice.words.why,
+            next_step=self.voice.words.next_step,
+            attached=self.attached,
+            epoch=meter.epoch,
+            tasks=len(meter.partitions),
+            records=totals.records,
+            bytes=totals.bytes,
+            batches=totals.batches,
+            bad_records=totals.bad_records,
+            dead_letters=totals.dead_letters,
+            records_per_second=meter.records_per_second,
+            bytes_per_second=meter.bytes_per_second,
+            ship_seconds=meter.ship_seconds,
+            commit_seconds=meter.commit_seconds,
+            last_commit=meter.last_commit,
+            lag=meter.lag,
+            lag_seconds=meter.lag_seconds,
+            partitions=meter.partitions,
+            restarts=max(0, self.driving.starts - 1),
+            errors=self.errors,
+            last_error=self.last_error,
+            schema_ids=meter.schema_ids,
+            history=meter.history,
+        )
