@@ -13,6 +13,7 @@ import os
 import shlex
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,8 @@ from spark_jobs.supervise.supervisor import Supervisor
 
 STOP_SECONDS = 20.0
 """From TERM to KILL of a driver whose flow run is cancelled: Prefect's worker kills the flow itself after 30 s."""
-_ATTEND_SECONDS = 1.0
+_ATTEND_SECONDS = 0.2
+_SLACK_SECONDS = 5.0
 _LEVELS = {"warning": logging.WARNING, "error": logging.ERROR, "critical": logging.CRITICAL}
 driver_lines = logging.getLogger("flows.driver")
 
@@ -119,30 +121,37 @@ def _attended(supervisor: Supervisor, policy: Policy, log: Log, *, deployed: boo
     when its server was started anew. That is no reason to end a sink: another run attaches, and takes nothing away.
     """
     outcomes: list[Outcome] = []
-    thread = threading.Thread(target=lambda: outcomes.append(_safely(supervisor)), name="firn-supervisor", daemon=True)
-    thread.start()
+    threading.Thread(target=lambda: outcomes.append(_safely(supervisor)), name="firn-supervisor", daemon=True).start()
     parent = os.getppid()
     while True:
         try:
-            while thread.is_alive():
-                thread.join(_ATTEND_SECONDS)
+            # By sleeping, not by joining: an exception from another thread within join() makes Python 3.11 believe
+            # that the thread has ended (https://github.com/python/cpython/issues/89437).
+            while not outcomes:
+                time.sleep(_ATTEND_SECONDS)
                 if deployed and os.getppid() != parent:
-                    return _orphaned(supervisor, thread)
+                    return _orphaned(supervisor, outcomes)
             return outcomes[0]
         except asyncio.CancelledError:
             log.warning("Prefect could not renew this run's concurrency slot: the sink goes on.")
         except BaseException:
             supervisor.abort()
-            thread.join(policy.stop + 5)
+            _wait(outcomes, policy.stop + _SLACK_SECONDS)
             raise
 
 
-def _orphaned(supervisor: Supervisor, thread: threading.Thread) -> Outcome:
+def _wait(outcomes: list[Outcome], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not outcomes and time.monotonic() < deadline:
+        time.sleep(_ATTEND_SECONDS)
+
+
+def _orphaned(supervisor: Supervisor, outcomes: list[Outcome]) -> Outcome:
     """The worker is gone, and nobody could cancel this run any more: the next one starts the sink again."""
     supervisor.ask()
-    thread.join(TERM_SECONDS)
+    _wait(outcomes, TERM_SECONDS)
     supervisor.abort()
-    thread.join(STOP_SECONDS)
+    _wait(outcomes, STOP_SECONDS + _SLACK_SECONDS)
     return Outcome(
         "failed",
         error=TransientError(
