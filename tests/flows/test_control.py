@@ -6,15 +6,20 @@ import getpass
 import socket
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner, Result
 
 from firn import kafka
 from firn.connector.parse import load_sink_config
+from firn.errors import TransientError
+from firn.settings import load_settings
 from firn.snowflake import SnowflakeLogin, connect
+from flows.commands.sink import add
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.source import partitions_of
@@ -40,8 +45,14 @@ def login(stack, schema: str) -> SnowflakeLogin:
 
 
 @pytest.fixture
-def env(schema: str) -> dict[str, str]:
-    return {"FIRN_SNOWFLAKE_SCHEMA": schema}
+def firn(stack, schema: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Runs `firn sink ...` within this process, against the schema."""
+    monkeypatch.setenv("FIRN_HOME", str(stack.home))
+    monkeypatch.setenv("FIRN_SNOWFLAKE_SCHEMA", schema)
+    load_settings.cache_clear()
+    app = typer.Typer()
+    add(app)
+    return lambda *arguments: CliRunner().invoke(app, ["sink", *map(str, arguments)])
 
 
 @pytest.fixture(scope="module")
@@ -86,23 +97,23 @@ def ledger(login: SnowflakeLogin, file: Path, topic: Topic) -> Ledger:
     return Ledger(login, file, topic)
 
 
-def test_who_wants_what_is_written_down_where_nobody_runs(stack, env, file, ledger) -> None:
-    said = stack.run("sink", "stop", file, "--wait", env=env).stderr
+def test_who_wants_what_is_written_down_where_nobody_runs(firn, file, ledger) -> None:
+    said = firn("stop", file, "--wait").stderr
     assert f"Sink {ledger.config.name} is to be stopped. Nobody runs it now" in said
     assert f"{ledger.config.name}: Stopped." in said
     found = ledger.read()
     assert (found.wanted, found.wanted_by) == (Wanted.STOPPED, f"{getpass.getuser()}@{socket.gethostname()}")
-    assert "Paused." in stack.run("sink", "pause", file, "--wait", env=env).stderr
+    assert "Paused." in firn("pause", file, "--wait").stderr
     assert ledger.read().wanted is Wanted.PAUSED
 
 
-def test_a_run_without_a_supervisor_has_to_be_ended_by_hand(stack, env, file, ledger) -> None:
+def test_a_run_without_a_supervisor_has_to_be_ended_by_hand(firn, file, ledger) -> None:
     ledger.claim()
-    said = stack.run("sink", "pause", file, env=env).stderr
+    said = firn("pause", file).stderr
     assert "has no supervisor, so that nobody ends it: send it SIGTERM" in said
 
 
-def test_a_wait_lasts_until_it_is_so(stack, env, file, ledger) -> None:
+def test_a_wait_lasts_until_it_is_so(firn, file, ledger) -> None:
     epoch = ledger.claim()
     ledger.note(State.RUNNING)
 
@@ -116,7 +127,7 @@ def test_a_wait_lasts_until_it_is_so(stack, env, file, ledger) -> None:
     supervisor = threading.Thread(target=obey)
     supervisor.start()
     try:
-        said = stack.run("sink", "pause", file, "--wait", env=env).stderr
+        said = firn("pause", file, "--wait").stderr
     finally:
         supervisor.join(60)
     assert "was seen" in said
@@ -124,11 +135,11 @@ def test_a_wait_lasts_until_it_is_so(stack, env, file, ledger) -> None:
     assert not supervisor.is_alive()
 
 
-def test_a_resume_that_nobody_obeys_is_told_after_a_while(stack, env, file, ledger) -> None:
+def test_a_resume_that_nobody_obeys_is_told_after_a_while(firn, file, ledger) -> None:
     ledger.note(State.FAILED)
-    done = stack.run("sink", "resume", file, "--wait", "--timeout", "2", env=env, check=False)
-    assert done.returncode == 4
-    assert "not running after 2 s: Stopped" in done.stderr
+    done = firn("resume", file, "--wait", "--timeout", "2")
+    assert isinstance(done.exception, TransientError)
+    assert "not running after 2 s: Stopped" in done.exception.what
     assert f"firn sink run {file}" in done.stderr
     found = ledger.read()
     assert (found.wanted, found.failed) == (Wanted.RUNNING, False)

@@ -7,15 +7,19 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner, Result
 
 from firn import kafka
 from firn.connector.parse import load_sink_config
+from firn.settings import load_settings
 from firn.snowflake import SnowflakeLogin, connect
+from flows.commands.sink import add
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.ledger import Move, TopicPartition
 from spark_jobs.sink.ledger_owner import Totals
@@ -46,8 +50,14 @@ def login(stack, schema: str) -> SnowflakeLogin:
 
 
 @pytest.fixture
-def env(schema: str) -> dict[str, str]:
-    return {"FIRN_SNOWFLAKE_SCHEMA": schema}
+def firn(stack, schema: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Runs `firn sink ...` within this process, against the schema."""
+    monkeypatch.setenv("FIRN_HOME", str(stack.home))
+    monkeypatch.setenv("FIRN_SNOWFLAKE_SCHEMA", schema)
+    load_settings.cache_clear()
+    app = typer.Typer()
+    add(app)
+    return lambda *arguments: CliRunner().invoke(app, ["sink", *map(str, arguments)])
 
 
 @pytest.fixture
@@ -74,73 +84,75 @@ def note(login: SnowflakeLogin, sink: str, state: State, **more: object) -> None
         records.note(connection, state, **more)
 
 
-def test_a_schema_without_sinks_says_so(stack, schema, env) -> None:
-    done = stack.run("sink", "status", env=env)
+def test_a_schema_without_sinks_says_so(firn, schema) -> None:
+    done = firn("status")
     assert f"No sink was ever supervised in schema STREAMING.{schema}" in done.stderr
 
 
-def test_a_running_sink_is_shown_with_lag_and_good_values(stack, login, env, topic, tmp_path) -> None:
+def test_a_running_sink_is_shown_with_lag_and_good_values(firn, login, topic, tmp_path) -> None:
     topic.send([b"x"] * 3, timestamp=int((time.time() - 7200) * 1000))
     file = connector_file(tmp_path, topic)
     sink = f"s_{topic.table}"
     claim(login, file, topic, (Move(TopicPartition(topic.name, 0), 0, 2),))
     note(login, sink, State.RUNNING, stats={"records_per_second": 4.5, "schema_ids": [7]})
-    (row,) = map(json.loads, stack.run("sink", "status", file, "--json", env=env).stdout.splitlines())
+    (row,) = map(json.loads, firn("status", file, "--json").stdout.splitlines())
     assert (row["sink"], row["state"], row["well"], row["tasks"]) == (sink, "Running", True, 2)
     assert (row["lag"], row["lag_worst"], row["records_per_second"], row["schema_ids"]) == (1, 1, 4.5, [7])
     assert row["lag_seconds"] == pytest.approx(7200, abs=120)
     assert [each["next_offset"] for each in row["partitions"]] == [2, 0]
     assert set(Totals.__dataclass_fields__) <= set(row)
 
-    shown = stack.run("sink", "status", file, env=env).stdout
+    shown = firn("status", file).stdout
     assert f"Sink {sink}: Running since" in shown
     assert "< 1000" in shown
     assert "good" in shown
     assert "2 hours" in shown
 
 
-def test_a_failed_sink_says_why_and_what_to_do_and_fails_a_probe(stack, login, env, topic, tmp_path) -> None:
+def test_a_failed_sink_says_why_and_what_to_do_and_fails_a_probe(firn, login, topic, tmp_path) -> None:
     file = connector_file(tmp_path, topic)
     sink = f"s_{topic.table}"
     note(login, sink, State.FAILED, why="Avro is malformed.", next_step="firn sink offsets <config> --reset 5")
-    done = stack.run("sink", "status", file, env=env, check=False)
-    assert done.returncode == 8
+    done = firn("status", file)
+    assert done.exit_code == 8
     assert f"Sink {sink}: Failed since" in done.stdout
     assert "Why: Avro is malformed." in done.stdout
     assert f"Next: firn sink offsets {file} --reset 5" in done.stdout  # can be pasted
 
-    everything = stack.run("sink", "status", "--json", env=env, check=False)
-    assert everything.returncode == 8
+    everything = firn("status", "--json")
+    assert everything.exit_code == 8
     rows = {row["sink"]: row for row in map(json.loads, everything.stdout.splitlines())}
     assert (rows[sink]["state"], rows[sink]["why"]) == ("Failed", "Avro is malformed.")
 
 
-def test_without_a_file_topics_are_those_of_the_last_claim(stack, login, env, topic, tmp_path) -> None:
+def test_without_a_file_topics_are_those_of_the_last_claim(firn, login, topic, tmp_path) -> None:
     topic.send([b"x"] * 2)
     claim(login, connector_file(tmp_path, topic), topic)
     note(login, f"s_{topic.table}", State.RUNNING)
-    done = stack.run("sink", "status", "--json", env=env, check=False)
+    done = firn("status", "--json")
     rows = {row["sink"]: row for row in map(json.loads, done.stdout.splitlines())}
     found = rows[f"s_{topic.table}"]
     assert (found["state"], found["lag"], found["tasks"]) == ("Running", 2, 2)
     assert {each["table"] for each in found["partitions"]} == {topic.table}
 
 
-def test_a_sink_that_cannot_be_seen_is_unknown_and_the_others_are_shown(stack, env, topic, tmp_path) -> None:
+def test_a_sink_that_cannot_be_seen_is_unknown_and_the_others_are_shown(firn, topic, tmp_path) -> None:
     blind = connector_file(tmp_path, topic, snowflake__user__name="NOBODY")
     sound = tmp_path / "sound.json"
     sound.write_text(json.dumps({"name": "sound", "config": {"topics": topic.name}}))
-    done = stack.run("sink", "status", blind, sound, "--json", env=env, check=False)
+    done = firn("status", blind, sound, "--json")
     first, second = map(json.loads, done.stdout.splitlines())
-    assert (first["state"], second["state"], done.returncode) == ("Unknown", "Stopped", 8)
+    assert (first["state"], second["state"], done.exit_code) == ("Unknown", "Stopped", 8)
     assert "Snowflake refused the login" in first["why"]
 
 
-def test_watching_ends_with_ctrl_c(stack, env, topic, tmp_path) -> None:
+def test_watching_ends_with_ctrl_c(stack, schema, topic, tmp_path) -> None:
     command = [FIRN, "sink", "status", connector_file(tmp_path, topic), "--watch", "--every", "1", "--json"]
     out = tmp_path / "out"
     with out.open("w") as opened:
-        child = subprocess.Popen(command, env=stack.env | env, stdout=opened, stderr=subprocess.DEVNULL)
+        child = subprocess.Popen(
+            command, env=stack.env | {"FIRN_SNOWFLAKE_SCHEMA": schema}, stdout=opened, stderr=subprocess.DEVNULL
+        )
     try:
         wait_until(lambda: len(out.read_text().splitlines()) >= 2, what="two looks")
         child.send_signal(signal.SIGINT)
