@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import typer
 
-from flows.commands import pipeline, produce, provision, sink, sql, stack, transform
+from flows.commands import deploy, pipeline, produce, provision, sink, sql, stack, transform
 
 COMMANDS: list[Callable[[typer.Typer], None]] = [
     stack.add,
@@ -17,4 +17,5 @@ COMMANDS: list[Callable[[typer.Typer], None]] = [
     transform.add,
     pipeline.add,
     sql.add,
+    deploy.add,
 ]
