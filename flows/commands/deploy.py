@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -40,8 +41,8 @@ def _deploy(
     deploy_all(paused=paused)
     with get_client(sync_client=True) as client:
         deployments, applied = deployed(client), list(apply_automations(client))
-    rows = [
-        *(dict(kind="deployment", name=each.name, what="deployed", runs=each.schedule) for each in deployments),
+    rows: list[Mapping[str, object]] = [
+        *({"kind": "deployment", "name": each.name, "what": "deployed", "runs": each.schedule} for each in deployments),
         *(
             {"kind": "automation", **each._asdict(), "runs": "on its event" if each.enabled else "off"}
             for each in applied
