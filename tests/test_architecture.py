@@ -9,7 +9,11 @@ import pytest
 from firn.settings import PROJECT_ROOT
 
 PAGE = (PROJECT_ROOT / "ARCHITECTURE.md").read_text()
-ROOMS = {"spark_jobs/sink": " spark_jobs/sink/ ", "firn": " firn/ "}
+ROOMS = {
+    "spark_jobs/supervise": " spark_jobs/supervise/ ",
+    "spark_jobs/sink": " spark_jobs/sink/ ",
+    "firn": " firn/ ",
+}
 
 
 def modules(room: str) -> set[str]:
