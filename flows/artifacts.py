@@ -132,9 +132,9 @@ def _status(snapshot: Snapshot) -> Status:
 
 def _words(snapshot: Snapshot) -> Iterator[str]:
     if snapshot.why:
-        yield f"**Why:** {_plain(snapshot.why)}"
+        yield f"**Why:** {_lines(snapshot.why)}"
     if snapshot.next_step:
-        yield f"**Next step:** {_plain(snapshot.next_step)}"
+        yield f"**Next step:** {_lines(snapshot.next_step)}"
     lasted = spoken((snapshot.at - snapshot.since).total_seconds())
     watched = " Another run holds the sink; this one watches it." if snapshot.attached else ""
     yield (
@@ -195,6 +195,11 @@ def _cell(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return _plain(str(value)).replace("|", "\\|")
+
+
+def _lines(text: str) -> str:
+    """Text from outside with its line breaks: an error's list of records, a command of its own."""
+    return "\\\n".join(_plain(line) for line in text.splitlines() if line.strip())
 
 
 def _plain(text: str) -> str:

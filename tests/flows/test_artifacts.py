@@ -141,11 +141,16 @@ def test_of_many_partitions_those_behind_are_shown() -> None:
 
 
 def test_text_from_outside_stays_text() -> None:
-    words = "1 < 2 & a|b *c* [x](http://y)\n# no heading `firn sink run <config>`"
+    words = "1 < 2 & a|b *c* [x](http://y) # no heading `firn sink run <config>`"
     text = status_markdown(snapshot(why=words, errors=1, last_error=words))
     assert r"1 &lt; 2 &amp; a|b \*c\* \[x\](http://y) \# no heading `firn sink run <config>`" in text
     assert table(text, "Figures")["errors"][0].endswith("`firn sink run <config>`")
     assert "\\`<b>" not in status_markdown(snapshot(why="odd ` <b>"))
+
+
+def test_lines_of_an_error_stay_lines() -> None:
+    text = status_markdown(snapshot(why="It stopped at:\n  orders-0 offset 7: bad\n# orders-1 offset 9: bad"))
+    assert "**Why:** It stopped at:\\\norders-0 offset 7: bad\\\n\\# orders-1 offset 9: bad\n\n" in text
 
 
 def test_charts_show_lag_and_throughput_over_time() -> None:
