@@ -62,7 +62,7 @@ def copy_files(
         for chunk in _chunks(list(of_table)):
             _copy(connection, into, load, stage, table, chunk)
         if landing and isinstance(load, PipeLoad):
-            landing.pour(connection, load, table)
+            landing.pour(connection, load)
 
 
 def _copy(
@@ -89,7 +89,8 @@ def copied_columns(load: Load) -> dict[str, str]:
             return {METADATA: f"PARSE_JSON($1:{METADATA})", CONTENT: f"PARSE_JSON($1:{CONTENT})"}
         case ColumnsLoad():
             staged = zip(file_columns(load), load.columns, strict=True)
-            written = [(name, column) for name, column in staged if not column.generated]
+            # What nothing can be fitted to (Kind.OTHER) gets its default: not even a NULL of theirs need be castable.
+            written = [(n, c) for n, c in staged if not c.generated and c.type.kind is not Kind.OTHER]
             return {always_quoted(column.name): _value(name, column) for name, column in written}
         case PipeLoad():
             return {RECORD: f"PARSE_JSON($1:{RECORD})"}

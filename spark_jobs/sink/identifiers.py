@@ -17,6 +17,9 @@ from firn.reserved_words import RESERVED
 TableMap: TypeAlias = tuple[tuple[str, str], ...]
 """snowflake.topic2table.map: a topic's name or an expression, and the table."""
 
+FullName: TypeAlias = tuple[str, str, str]
+"""Database, schema and name of an object, each as Snowflake keeps it."""
+
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 _VALID_TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$]+")
 
@@ -31,6 +34,10 @@ class Namespace:
     def qualified(self, name: str) -> str:
         """The full name of an object in here, ready for a statement."""
         return ".".join(quoted(part) for part in (self.database, self.schema, name))
+
+    def full_name(self, name: str) -> FullName:
+        """The full name of an object in here, that is written as `quoted` writes it."""
+        return stored(self.database), stored(self.schema), stored(name)
 
 
 def quoted(name: str) -> str:
@@ -47,6 +54,11 @@ def stored(name: str) -> str:
 def always_quoted(name: str) -> str:
     """A name as Snowflake keeps it, in double quotes: neither folded nor taken for a word of SQL."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def written(name: tuple[str, ...]) -> str:
+    """A full name, or its first parts, as it stands in a statement: in quotes only where it must have them."""
+    return ".".join(quoted(part) if stored(part) == part else always_quoted(part) for part in name)
 
 
 def table_for(topic: str, table_map: TableMap) -> str:

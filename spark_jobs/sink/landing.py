@@ -19,7 +19,7 @@ from firn.snowflake import execute
 from firn.snowflake_faults import MissingObjectError
 from spark_jobs.sink.columns.load import PipeLoad
 from spark_jobs.sink.columns.shape import RECORD
-from spark_jobs.sink.identifiers import Namespace, always_quoted
+from spark_jobs.sink.identifiers import Namespace, always_quoted, written
 
 _CREATE = "CREATE OR REPLACE TEMPORARY TABLE {landing} ({record} VARIANT)"
 _POUR = "INSERT INTO {table}{columns} {select}"
@@ -27,11 +27,14 @@ _EMPTY = "DELETE FROM {landing}"
 
 
 class LandingTable:
-    """The landing table of one sink's table in one session. `name` is its full name, ready for a statement."""
+    """The landing table of one sink's table in one session. `name` is its full name, ready for a statement.
+
+    table: the one that the sink's records go to by its configuration, which is the pipe's own name.
+    """
 
     def __init__(self, namespace: Namespace, sink: str, table: str) -> None:
         digest = hashlib.sha256(f"{len(sink)} {sink} {table}".encode()).hexdigest()[:8]
-        self._namespace = namespace
+        self._pipe = namespace.qualified(table)
         self.name = namespace.qualified(f"FIRN_LANDING_{digest.upper()}")
 
     def prepare(self, connection: SnowflakeConnection) -> None:
@@ -42,19 +45,19 @@ class LandingTable:
         """The SELECT of the pipe over the records that wait here."""
         return load.select.format(source=self.name)
 
-    def insert(self, load: PipeLoad, table: str) -> str:
-        """The statement that puts what the SELECT makes of the waiting records into the table."""
+    def insert(self, load: PipeLoad) -> str:
+        """The statement that puts what the SELECT makes of the waiting records into the table of the pipe's COPY."""
         columns = f" ({', '.join(map(always_quoted, load.targets))})" if load.targets else ""
-        return _POUR.format(table=self._namespace.qualified(table), columns=columns, select=self.select(load))
+        return _POUR.format(table=written(load.table), columns=columns, select=self.select(load))
 
-    def pour(self, connection: SnowflakeConnection, load: PipeLoad, table: str) -> int:
-        """Move what waits here into the table, through the SELECT; returns how many rows it made of it.
+    def pour(self, connection: SnowflakeConnection, load: PipeLoad) -> int:
+        """Move what waits here into the pipe's table, through the SELECT; returns how many rows it made of it.
 
         DML only. Raises ConfigError where pipe and table do not fit together any more, TerminalError where the SELECT
         cannot take a value; transient errors and conflicts as they are.
         """
-        with blaming_the_pipe(self._namespace.qualified(table)):
-            rows = execute(connection, self.insert(load, table))
+        with blaming_the_pipe(self._pipe):
+            rows = execute(connection, self.insert(load))
         execute(connection, _EMPTY.format(landing=self.name))
         return rows
 
@@ -63,7 +66,7 @@ class LandingTable:
 def blaming_the_pipe(pipe: str) -> Iterator[None]:
     """Tell whose fault it is that a pipe's SELECT fails; a privilege or a quota has a step of its own.
 
-    pipe: its full name, which is the table's too.
+    pipe: its full name.
     """
     try:
         yield

@@ -1,8 +1,9 @@
 """A user's own pipe of a table: found by its name, read for its SELECT, and looked at before the first record.
 
 As the official connector 4 does it ("user-defined pipe mode"), a pipe with the table's own name replaces the default
-mapping. Statement: SHOW PIPES (https://docs.snowflake.com/en/sql-reference/sql/show-pipes), which lists the pipes that
-the role may do something with. Not for reading its text (`pipe_definition`) or for loading (`landing`).
+mapping; the table that it fills may have another name. Statement: SHOW PIPES
+(https://docs.snowflake.com/en/sql-reference/sql/show-pipes), which lists the pipes that the role may do something with.
+Not for reading its text (`pipe_definition`) or for loading (`landing`).
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from firn.snowflake import execute, query
 from firn.snowflake_faults import translated
 from spark_jobs.sink.columns.load import PipeLoad
 from spark_jobs.sink.columns.model import Columns
-from spark_jobs.sink.identifiers import Namespace, quoted, stored
+from spark_jobs.sink.identifiers import FullName, Namespace, quoted, stored, written
 from spark_jobs.sink.landing import LandingTable, blaming_the_pipe
-from spark_jobs.sink.pipe_definition import Definition, UnreadableError, read_definition
-from spark_jobs.sink.tables import check_columns, describe, like
+from spark_jobs.sink.pipe_definition import UnreadableError, read_definition
+from spark_jobs.sink.tables import check_columns, describe_named, like
 
 _SHOW = "SHOW PIPES LIKE '{pattern}' IN SCHEMA {schema}"
 _EXAMPLE = "COPY INTO {table} FROM (SELECT ... FROM TABLE(DATA_SOURCE(TYPE => 'STREAMING')))"
@@ -39,8 +40,6 @@ def user_pipe(connection: SnowflakeConnection, namespace: Namespace, table: str,
     pipe = namespace.qualified(table)
     try:
         definition = read_definition(text)
-        if definition is not None:
-            _check_target(definition, namespace, table)
     except UnreadableError as error:
         raise ConfigError(
             f"The table's pipe cannot be used: {error}.",
@@ -51,10 +50,14 @@ def user_pipe(connection: SnowflakeConnection, namespace: Namespace, table: str,
     if definition is None:
         log.info("pipe %s does not read DATA_SOURCE(TYPE => 'STREAMING'): it is left alone", pipe)
         return None
-    if definition.select is None:
-        log.info("pipe %s has no SELECT: columns are found as without it", pipe)
-        return None
-    return PipeLoad(fields, definition.targets, definition.select)
+    own = namespace.full_name(table)
+    target = _full_name(definition.table, own)
+    if definition.select is not None:
+        return PipeLoad(fields, target, definition.targets, definition.select)
+    if target != own:
+        raise _elsewhere(pipe, target)
+    log.info("pipe %s has no SELECT: columns are found as without it", pipe)
+    return None
 
 
 def _definition(connection: SnowflakeConnection, namespace: Namespace, table: str) -> str | None:
@@ -63,13 +66,20 @@ def _definition(connection: SnowflakeConnection, namespace: Namespace, table: st
     return next((str(row["definition"]) for row in rows if row["name"] == name), None)
 
 
-def _check_target(definition: Definition, namespace: Namespace, table: str) -> None:
-    """Raise UnreadableError where the COPY goes elsewhere: the sink checks, counts and locks its own table."""
-    own = (stored(namespace.database), stored(namespace.schema), stored(table))
-    if definition.table != own[-len(definition.table) :]:
-        raise UnreadableError(
-            f"its COPY goes into {'.'.join(definition.table)}, and the sink's table is {'.'.join(own)}"
-        )
+def _full_name(parts: tuple[str, ...], pipe: FullName) -> FullName:
+    """The full name that its last 1 to 3 parts mean in a pipe: what is left out is the pipe's own."""
+    database, schema, name = (*pipe[: 3 - len(parts)], *parts)
+    return database, schema, name
+
+
+def _elsewhere(pipe: str, target: FullName) -> ConfigError:
+    """Without a SELECT a pipe only says which table it is, and that is the configuration's to say."""
+    return ConfigError(
+        f"The table's pipe cannot be used: its COPY goes into {written(target)}, and it has no SELECT.",
+        where=f"pipe {pipe}",
+        next_step=f"Let snowflake.topic2table.map name table {written(target)}, or rename the pipe: a pipe with a "
+        "table's own name replaces the default mapping.",
+    )
 
 
 def check_pipe(connection: SnowflakeConnection, namespace: Namespace, table: str, load: PipeLoad) -> None:
@@ -77,20 +87,20 @@ def check_pipe(connection: SnowflakeConnection, namespace: Namespace, table: str
 
     The batch's own statements are tried on no record at all; nothing is made but a table of the session.
     """
-    name, shape = namespace.qualified(table), describe(connection, namespace, table)
+    pipe, name, shape = namespace.qualified(table), written(load.table), describe_named(connection, load.table)
     if shape is None:
         raise ConfigError(
             f"Table not found: {name}.",
-            where=f"pipe {name}",
+            where=f"pipe {pipe}",
             next_step="Make the table that the pipe fills: the sink makes none for a pipe. If it exists: "
             f"GRANT SELECT, INSERT ON TABLE {name} TO ROLE {connection.role or '<role>'};",
         )
     check_columns(name, shape.columns, load)
     landing = LandingTable(namespace, "", table)
     landing.prepare(connection)
-    with blaming_the_pipe(name):
-        _check_count(name, shape.columns, load, _selected(connection, landing.select(load)))
-        _try(connection, landing.insert(load, table))
+    with blaming_the_pipe(pipe):
+        _check_count(pipe, shape.columns, load, _selected(connection, landing.select(load)))
+        _try(connection, landing.insert(load))
 
 
 def _try(connection: SnowflakeConnection, insert: str) -> None:
@@ -109,13 +119,13 @@ def _selected(connection: SnowflakeConnection, select: str) -> list[str]:
         return [column.name for column in cursor.description]
 
 
-def _check_count(table: str, columns: Columns, load: PipeLoad, selected: list[str]) -> None:
+def _check_count(pipe: str, columns: Columns, load: PipeLoad, selected: list[str]) -> None:
     targets = load.targets or tuple(column.name for column in columns)
     if len(selected) != len(targets):
         raise ConfigError(
             f"The SELECT of the pipe gives {counted(len(selected), 'column')} ({', '.join(selected)}), and they go "
             f"into {len(targets)} ({', '.join(targets)}).",
-            where=f"pipe {table}",
+            where=f"pipe {pipe}",
             next_step="Correct the pipe's SELECT, or name its columns: "
-            f"COPY INTO {table} (<column>, ...) FROM (SELECT ...).",
+            f"COPY INTO {written(load.table)} (<column>, ...) FROM (SELECT ...).",
         )

@@ -21,10 +21,10 @@ from firn.provision.snowflake import look_for_objects, session_of
 from firn.snowflake import SnowflakeLogin, connect
 from spark_jobs.sink import ledger_table, schema_changes, stage
 from spark_jobs.sink.columns.load import ColumnsLoad, Load, PipeLoad
-from spark_jobs.sink.identifiers import Namespace, check_table_map, quoted, table_for
+from spark_jobs.sink.identifiers import FullName, Namespace, check_table_map, quoted, table_for, written
 from spark_jobs.sink.loads import load_of
 from spark_jobs.sink.pipes import check_pipe
-from spark_jobs.sink.tables import check_columns, describe, table_exists
+from spark_jobs.sink.tables import check_columns, describe_named, named_table_exists
 
 _OTHER_ROLE = "Or correct snowflake.role.name (`role` in the Snowflake secret)."
 
@@ -43,8 +43,17 @@ class _Session:
     def namespace(self) -> Namespace:
         return Namespace(self.login.database, self.login.schema)
 
-    def has_table(self, table: str) -> bool:
-        return table_exists(self.connection, self.namespace, table)
+    def has_table(self, name: FullName) -> bool:
+        return named_table_exists(self.connection, name)
+
+
+@dataclass(frozen=True)
+class _Used:
+    """A table that the sink uses, what it needs on it once it is there, and whether it makes it if it is not."""
+
+    name: FullName
+    privileges: str
+    made: bool = True
 
 
 def check_snowflake(config: SinkConfig, login: SnowflakeLogin, topics: Iterable[str]) -> Iterator[LiveCheck]:
@@ -91,7 +100,9 @@ def _table(session: _Session, table: str) -> list[LiveCheck]:
 def _look_at_table(session: _Session, table: str) -> LiveCheck:
     name, config = session.namespace.qualified(table), session.config
     load = load_of(session.connection, session.namespace, config, table)
-    shape = describe(session.connection, session.namespace, table)
+    if isinstance(load, PipeLoad):
+        name = written(load.table)
+    shape = describe_named(session.connection, _filled(session, table, load))
     if shape is None and (isinstance(load, PipeLoad) or not config.auto_create_tables):
         piped = "Make it: no table is made for a pipe's SELECT."
         step = piped if isinstance(load, PipeLoad) else "Make it, or set auto.create.tables to true."
@@ -106,14 +117,19 @@ def _look_at_table(session: _Session, table: str) -> LiveCheck:
             check_columns(name, shape.columns, load)
     except ConfigError as error:
         return LiveCheck(f"table {name}", "failed", error.what, error.next_step)
-    return LiveCheck(f"table {name}", "ok", _spoken(load, len(shape.columns)))
+    return LiveCheck(f"table {name}", "ok", _spoken(session, table, load, len(shape.columns)))
 
 
-def _spoken(load: Load, columns: int) -> str:
+def _filled(session: _Session, table: str, load: Load | None) -> FullName:
+    """The table that rows go into: a pipe may fill another one."""
+    return load.table if isinstance(load, PipeLoad) else session.namespace.full_name(table)
+
+
+def _spoken(session: _Session, table: str, load: Load, columns: int) -> str:
     """How an existing table will be loaded."""
     match load:
         case PipeLoad():
-            return f"exists ({columns}), loaded by the SELECT of its own pipe"
+            return f"exists ({columns}), loaded by the SELECT of pipe {session.namespace.qualified(table)}"
         case ColumnsLoad():
             return f"exists, its columns fit ({columns}), {'evolves' if load.grow else 'does not evolve'}"
         case _:
@@ -129,8 +145,7 @@ def check_rights(
     for a pipe of a table that cannot be read, and the errors of `firn.snowflake`.
     """
     session = _Session(connection, config, login, session_of(connection).role, tuple(dict.fromkeys(tables)))
-    if config.schematization:  # else nothing that is needed depends on how a table is loaded
-        session.loads.update({t: load_of(connection, session.namespace, config, t) for t in session.tables})
+    session.loads.update({t: load_of(connection, session.namespace, config, t) for t in session.tables})
     needed, missing = _missing(session)
     if missing:
         lines = [f"  {each.privilege} on {each.kind.lower()} {'.'.join(each.name)}" for each in missing]
@@ -168,13 +183,14 @@ def _instead(session: _Session, missing: Privilege) -> str:
     if missing.privilege == "OWNERSHIP":
         return " Or set auto.evolve to false: the table then stays as it is."
     if missing.privilege == "CREATE STAGE":
-        hidden = [("STAGE", stage.STAGE, "READ, WRITE")]
+        hidden = [("STAGE", session.namespace.full_name(stage.STAGE), "READ, WRITE")]
     elif missing.privilege == "CREATE TABLE":
-        hidden = [("TABLE", name, wanted) for name, wanted in _tables(session) if not session.has_table(name)]
+        used = [each for each in _tables(session) if each.made and not session.has_table(each.name)]
+        hidden = [("TABLE", each.name, each.privileges) for each in used]
     else:
         hidden = []
     return "".join(
-        f" If {name} exists, hidden from this role, instead: {_on(session, wanted, kind, name).grant(session.role)}"
+        f" If {name[2]} exists, hidden from this role, instead: {Privilege(wanted, kind, name).grant(session.role)}"
         for kind, name, wanted in hidden
     )
 
@@ -185,24 +201,29 @@ def _needed(session: _Session) -> Iterator[Privilege]:
     yield Privilege("USAGE", "DATABASE", schema[:1])
     yield Privilege("USAGE", "SCHEMA", schema)
     creates_table = Privilege("CREATE TABLE", "SCHEMA", schema)
-    for table, privileges in _tables(session):
-        if session.has_table(table):
-            yield from (_on(session, privilege, "TABLE", table) for privilege in privileges.split(", "))
-        elif table not in session.tables or session.config.auto_create_tables:
+    for used in _tables(session):
+        yield Privilege("USAGE", "DATABASE", used.name[:1])
+        yield Privilege("USAGE", "SCHEMA", used.name[:2])
+        if session.has_table(used.name):
+            yield from (Privilege(privilege, "TABLE", used.name) for privilege in used.privileges.split(", "))
+        elif used.made:
             yield creates_table
     if session.config.method is Method.SNOWPIPE:
         yield from _needed_for_stage(session, Privilege("CREATE STAGE", "SCHEMA", schema))
 
 
-def _tables(session: _Session) -> Iterator[tuple[str, str]]:
-    """Each table that the sink uses, and what it needs on it once it is there."""
+def _tables(session: _Session) -> Iterator[_Used]:
+    """Each table that the sink uses."""
     growing = {table: load for table, load in session.loads.items() if isinstance(load, ColumnsLoad) and load.grow}
     for table in session.tables:
+        load = session.loads.get(table)
         # ALTER TABLE wants its owner; who makes a table owns it.
-        yield table, "INSERT, OWNERSHIP" if table in growing and growing[table].exists else "INSERT"
-    yield ledger_table.TABLE, "SELECT, INSERT, UPDATE"
+        wanted = "INSERT, OWNERSHIP" if table in growing and growing[table].exists else "INSERT"
+        made = session.config.auto_create_tables and not isinstance(load, PipeLoad)
+        yield _Used(_filled(session, table, load), wanted, made)
+    yield _Used(session.namespace.full_name(ledger_table.TABLE), "SELECT, INSERT, UPDATE")
     if growing:
-        yield schema_changes.TABLE, "INSERT"
+        yield _Used(session.namespace.full_name(schema_changes.TABLE), "INSERT")
 
 
 def _needed_for_stage(session: _Session, creates_stage: Privilege) -> Iterator[Privilege]:
@@ -210,8 +231,4 @@ def _needed_for_stage(session: _Session, creates_stage: Privilege) -> Iterator[P
         yield creates_stage
         return
     for privilege in ("READ", "WRITE"):  # in this order: Snowflake grants WRITE to those who may READ
-        yield _on(session, privilege, "STAGE", stage.STAGE)
-
-
-def _on(session: _Session, privilege: str, kind: str, name: str) -> Privilege:
-    return Privilege(privilege, kind, name_parts(session.namespace.qualified(name)))
+        yield Privilege(privilege, "STAGE", session.namespace.full_name(stage.STAGE))

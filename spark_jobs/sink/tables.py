@@ -19,7 +19,7 @@ from firn.snowflake import execute, query
 from firn.snowflake_faults import MissingObjectError
 from spark_jobs.sink.columns.load import ColumnsLoad, Load, PipeLoad, VariantLoad
 from spark_jobs.sink.columns.model import CONTENT, METADATA, Column, Columns, ColumnType, Kind, column_type
-from spark_jobs.sink.identifiers import Namespace, always_quoted, quoted, stored
+from spark_jobs.sink.identifiers import FullName, Namespace, always_quoted, written
 
 COMMENT = "Made by Firn from a Kafka topic"
 VARIANT_COLUMNS: Columns = tuple(Column(name, ColumnType(Kind.VARIANT)) for name in (METADATA, CONTENT))
@@ -48,19 +48,27 @@ class TableShape:
 
 def describe(connection: SnowflakeConnection, namespace: Namespace, table: str) -> TableShape | None:
     """The table; None where it is absent, or the role may do nothing with it."""
-    columns = _columns(connection, namespace, table)
+    return describe_named(connection, namespace.full_name(table))
+
+
+def describe_named(connection: SnowflakeConnection, name: FullName) -> TableShape | None:
+    """The table of this name, in whichever schema; None as for `describe`."""
+    columns = _columns(connection, name)
     if columns is None:
         return None
-    schema = f"{quoted(namespace.database)}.{quoted(namespace.schema)}"
-    name = stored(table)
-    rows = query(connection, _SHOW.format(pattern=like(name), schema=schema))
-    shown = next((row for row in rows if row["name"] == name), {})
+    rows = query(connection, _SHOW.format(pattern=like(name[2]), schema=written(name[:2])))
+    shown = next((row for row in rows if row["name"] == name[2]), {})
     return TableShape(columns, shown.get("enable_schema_evolution") == "Y", _kind(shown))
 
 
 def table_exists(connection: SnowflakeConnection, namespace: Namespace, table: str) -> bool:
     """Whether the table is there and the role may do something with it."""
-    return _columns(connection, namespace, table) is not None
+    return named_table_exists(connection, namespace.full_name(table))
+
+
+def named_table_exists(connection: SnowflakeConnection, name: FullName) -> bool:
+    """Whether the table of this name is there, in whichever schema, and the role may do something with it."""
+    return _columns(connection, name) is not None
 
 
 def create_statement(namespace: Namespace, table: str, columns: Columns, tables: TableConfig, *, evolving: bool) -> str:
@@ -87,12 +95,12 @@ def ensure_variant_table(
     It looks first: CREATE TABLE IF NOT EXISTS wants the privilege to create also where the table exists.
     Raises ConfigError when it is absent and must not be made, or when its columns do not fit.
     """
-    columns = _columns(connection, namespace, table)
+    columns = _columns(connection, namespace.full_name(table))
     if columns is None:
         if not create:
             raise absent_table(namespace, table, tables, VARIANT_COLUMNS)
         execute(connection, create_statement(namespace, table, VARIANT_COLUMNS, tables, evolving=False))
-        columns = _columns(connection, namespace, table) or ()
+        columns = _columns(connection, namespace.full_name(table)) or ()
     check_columns(namespace.qualified(table), columns, VariantLoad())
 
 
@@ -160,10 +168,10 @@ def _is_filled(column: Column, columns: Columns, load: Load) -> bool:
     return column.name in (METADATA, CONTENT)
 
 
-def _columns(connection: SnowflakeConnection, namespace: Namespace, table: str) -> Columns | None:
+def _columns(connection: SnowflakeConnection, name: FullName) -> Columns | None:
     """What DESCRIBE TABLE says; None where the table is absent, or the role may do nothing with it."""
     try:
-        rows = query(connection, _DESCRIBE.format(table=namespace.qualified(table)))
+        rows = query(connection, _DESCRIBE.format(table=written(name)))
     except MissingObjectError:
         return None
     return tuple(_column(row) for row in rows)

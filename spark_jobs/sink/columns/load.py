@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from spark_jobs.sink.columns.model import Columns
+from spark_jobs.sink.identifiers import FullName
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,12 @@ class PipeLoad:
     """A SELECT of the user's own, from the pipe that has the table's name: one JSON object is staged a row.
 
     fields: whether the object has the record's first-level fields, else RECORD_CONTENT; RECORD_METADATA in any case.
-    targets: the columns that the COPY of the pipe names; () for all in their order. select: the pipe's SELECT, with
-    `{source}` where the rows come from.
+    table: where the COPY of the pipe goes, under the pipe's own name or another. targets: the columns that it names; ()
+    for all in their order. select: the pipe's SELECT, with `{source}` where the rows come from.
     """
 
     fields: bool
+    table: FullName
     targets: tuple[str, ...]
     select: str
 

@@ -25,7 +25,7 @@ from spark_jobs.sink.transaction import transaction
 from tests.support.sinks import login_of, sql
 
 D_S = Namespace("d", "s")
-LOAD = PipeLoad(True, ("ID", 'who\'s "it"'), "SELECT $1:id, $1['{{x}}'] FROM {source} s")
+LOAD = PipeLoad(True, ("D", "S", "ORDERS"), ("ID", 'who\'s "it"'), "SELECT $1:id, $1['{{x}}'] FROM {source} s")
 
 
 def test_each_sink_and_table_has_a_landing_table_of_its_own() -> None:
@@ -44,7 +44,7 @@ def test_statements_are_an_insert_through_the_select_and_a_delete(monkeypatch: p
 
     monkeypatch.setattr(module, "execute", execute)
     landing = LandingTable(D_S, "s", "orders")
-    assert landing.pour(None, LOAD, "orders") == 7  # type: ignore[arg-type]
+    assert landing.pour(None, LOAD) == 7  # type: ignore[arg-type]
     assert said == [
         f'INSERT INTO D.S.ORDERS ("ID", "who\'s ""it""") SELECT $1:id, $1[\'{{x}}\'] FROM {landing.name} s',
         f"DELETE FROM {landing.name}",
@@ -58,7 +58,7 @@ def pour(monkeypatch: pytest.MonkeyPatch, error: FirnError) -> None:
         raise error
 
     monkeypatch.setattr(module, "execute", execute)
-    LandingTable(D_S, "s", "orders").pour(None, LOAD, "orders")  # type: ignore[arg-type]
+    LandingTable(D_S, "s", "orders").pour(None, LOAD)  # type: ignore[arg-type]
 
 
 def test_a_value_that_the_select_cannot_take_names_the_pipe_and_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,13 +211,13 @@ def land(connection: SnowflakeConnection) -> Land:
     return into
 
 
-def load_of(example: Example, table: str) -> PipeLoad:
+def load_of(example: Example, namespace: Namespace, table: str) -> PipeLoad:
     source = "TABLE(DATA_SOURCE(TYPE => 'STREAMING'))"
     select = example.select.replace("FROM {}", f"FROM {source}")
     found = read_definition(f"COPY INTO {table} {example.targets} FROM (SELECT {select})")
     assert found is not None
     assert found.select is not None
-    return PipeLoad(example.fields, found.targets, found.select)
+    return PipeLoad(example.fields, namespace.full_name(table), found.targets, found.select)
 
 
 def shown(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
@@ -238,7 +238,7 @@ def test_examples(
     landing.prepare(connection)
     with transaction(connection):  # which would say so if it was committed in between
         land(landing, example.records, fields=example.fields)
-        assert landing.pour(connection, load_of(example, table), table) == len(example.rows)
+        assert landing.pour(connection, load_of(example, namespace, table)) == len(example.rows)
     assert shown(sql(settings, f"SELECT * FROM {table}")) == sorted(example.rows, key=str)
     assert query(connection, f"SELECT * FROM {landing.name}") == []
 
@@ -251,12 +251,12 @@ def test_what_cannot_be_cast_leaves_nothing_in_either_table(
     execute(connection, f"CREATE TABLE {namespace.qualified(table)} (bill NUMBER)")
     landing = LandingTable(namespace, "s", table)
     landing.prepare(connection)
-    load = load_of(Example("", "$1:bill::NUMBER FROM {}", [], []), table)
+    load = load_of(Example("", "$1:bill::NUMBER FROM {}", [], []), namespace, table)
 
     def batch() -> None:
         with transaction(connection):
             land(landing, [VISIT, VISIT | {"bill": "a lot"}])
-            landing.pour(connection, load, table)
+            landing.pour(connection, load)
 
     with pytest.raises(TerminalError, match="a lot") as raised:
         batch()
@@ -273,9 +273,10 @@ def test_each_batch_begins_with_an_empty_landing_table(
     execute(connection, f"CREATE TABLE {namespace.qualified(table)} (no NUMBER)")
     landing = LandingTable(namespace, "s", table)
     landing.prepare(connection)
-    load = load_of(Example("", "i.value FROM {} s, LATERAL FLATTEN(input => s.$1:items) i", [], []), table)
+    example = Example("", "i.value FROM {} s, LATERAL FLATTEN(input => s.$1:items) i", [], [])
+    load = load_of(example, namespace, table)
     for items in ([1, 2], [], [3]):
         with transaction(connection):
             land(landing, [{"items": items}])
-            assert landing.pour(connection, load, table) == len(items)
+            assert landing.pour(connection, load) == len(items)
     assert shown(sql(settings, f"SELECT * FROM {table}")) == [(1,), (2,), (3,)]

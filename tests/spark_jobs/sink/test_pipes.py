@@ -45,7 +45,23 @@ def found(
 @pytest.mark.parametrize("written", ["orders", "ORDERS", "s.orders", 'D."S"."ORDERS"'])
 def test_the_pipe_of_the_table_s_own_name(monkeypatch: pytest.MonkeyPatch, written: str) -> None:
     text = f"COPY INTO {written} (id) FROM (SELECT $1:id FROM {SOURCE})"
-    assert found(monkeypatch, text) == PipeLoad(True, ("ID",), "SELECT $1:id FROM {source}")
+    assert found(monkeypatch, text) == PipeLoad(True, ("D", "S", "ORDERS"), ("ID",), "SELECT $1:id FROM {source}")
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("orders_table", ("D", "S", "ORDERS_TABLE")),
+        ('"orders"', ("D", "S", "orders")),
+        ('x."y.z"', ("D", "X", "y.z")),
+        ("other.x.orders", ("OTHER", "X", "ORDERS")),
+    ],
+)
+def test_the_pipe_of_the_table_s_own_name_may_fill_another_table(
+    monkeypatch: pytest.MonkeyPatch, written: str, name: tuple[str, str, str]
+) -> None:
+    load = found(monkeypatch, f"COPY INTO {written} FROM (SELECT $1:id FROM {SOURCE})")
+    assert load == PipeLoad(True, name, (), "SELECT $1:id FROM {source}")
 
 
 def test_names_that_only_look_alike_are_not_the_table_s(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +73,7 @@ def test_names_that_only_look_alike_are_not_the_table_s(monkeypatch: pytest.Monk
 def test_a_name_with_wildcards_and_quotes_is_found_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     text = f'COPY INTO "it\'s_50%" FROM (SELECT $1:id FROM {SOURCE})'
     assert found(monkeypatch, text, table="it's_50%", name="it's_50%") == PipeLoad(
-        True, (), "SELECT $1:id FROM {source}"
+        True, ("D", "S", "it's_50%"), (), "SELECT $1:id FROM {source}"
     )
     assert found(monkeypatch, text, table="it's_50%", name="itas_50x") is None
 
@@ -80,13 +96,6 @@ def test_a_pipe_that_changes_nothing_is_left_alone_and_mentioned(
 @pytest.mark.parametrize(
     ("definition", "fault"),
     [
-        (
-            f"COPY INTO other FROM (SELECT $1:id FROM {SOURCE})",
-            r"goes into OTHER, and the sink's table is D\.S\.ORDERS",
-        ),
-        (f"COPY INTO x.orders FROM (SELECT $1:id FROM {SOURCE})", r"goes into X\.ORDERS"),
-        (f'COPY INTO "orders" FROM (SELECT $1:id FROM {SOURCE})', "goes into orders"),
-        (f"COPY INTO other FROM {SOURCE} MATCH_BY_COLUMN_NAME = CASE_SENSITIVE", "goes into OTHER"),
         (f"COPY INTO orders FROM (SELECT a.$1 FROM {SOURCE} a, {SOURCE} b)", "DATA_SOURCE more than once"),
         (f"COPY INTO orders FROM {SOURCE}", "neither a SELECT nor MATCH_BY_COLUMN_NAME"),
     ],
@@ -98,6 +107,13 @@ def test_a_pipe_that_cannot_be_run_is_an_error_with_a_way_out(
         found(monkeypatch, definition)
     assert raised.value.where == "pipe D.S.ORDERS"
     assert "CREATE OR REPLACE PIPE D.S.ORDERS AS COPY INTO D.S.ORDERS FROM (SELECT" in raised.value.next_step
+
+
+def test_a_pipe_without_a_select_fills_the_table_of_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match=r"goes into D\.S\.OTHER, and it has no SELECT") as raised:
+        found(monkeypatch, f"COPY INTO other FROM {SOURCE} MATCH_BY_COLUMN_NAME = CASE_SENSITIVE")
+    assert raised.value.where == "pipe D.S.ORDERS"
+    assert "snowflake.topic2table.map name table D.S.OTHER" in raised.value.next_step
 
 
 @pytest.fixture(scope="module")
@@ -136,20 +152,22 @@ def test_a_real_pipe_is_found_by_who_may_see_it_and_runs(
     assert user_pipe(connection, namespace, table, fields=True) is None
     admin_sql(settings, f"GRANT MONITOR ON PIPE {name} TO ROLE {connection.role}")
     load = user_pipe(connection, namespace, table, fields=True)
-    assert load == PipeLoad(True, (), "SELECT $1:id::NUMBER, $1['{{who}}'] FROM {source} s")
+    assert load == PipeLoad(True, namespace.full_name(table), (), "SELECT $1:id::NUMBER, $1['{{who}}'] FROM {source} s")
     check_pipe(connection, namespace, table, load)
     landing = LandingTable(namespace, "s", table)
     landing.prepare(connection)
     execute(connection, f"INSERT INTO {landing.name} SELECT PARSE_JSON(?)", ['{"id": 3, "{who}": "Ida"}'])
-    assert landing.pour(connection, load, table) == 1
+    assert landing.pour(connection, load) == 1
     assert query(connection, f"SELECT * FROM {name}") == [{"ID": 3, "WHO": "Ida"}]
 
 
 @pytest.mark.stack
 def test_a_pipe_fills_a_table_that_is_there(connection: SnowflakeConnection, namespace: Namespace) -> None:
-    error = fault(connection, namespace, "NO_SUCH_ONE", PipeLoad(True, (), "SELECT $1 FROM {source}"))
+    load = PipeLoad(True, namespace.full_name("NO_SUCH_ONE"), (), "SELECT $1 FROM {source}")
+    error = fault(connection, namespace, "SOME_PIPE", load)
     name = namespace.qualified("NO_SUCH_ONE")
     assert error.what == f"Table not found: {name}."
+    assert error.where == f"pipe {namespace.qualified('SOME_PIPE')}"
     assert "makes none for a pipe" in error.next_step
     assert query(connection, f"SHOW TABLES LIKE 'NO_SUCH_ONE' IN SCHEMA {name.rpartition('.')[0]}") == []
 
@@ -171,7 +189,7 @@ def test_what_does_not_fit_is_said_before_the_first_record(
     connection: SnowflakeConnection, namespace: Namespace, targets: tuple[str, ...], select: str, said: list[str]
 ) -> None:
     table = made(connection, namespace, "id NUMBER NOT NULL, who VARCHAR")
-    error = fault(connection, namespace, table, PipeLoad(True, targets, select))
+    error = fault(connection, namespace, table, PipeLoad(True, namespace.full_name(table), targets, select))
     assert all(part.lower() in str(error).lower() for part in (*said, table)), str(error)
     assert error.next_step
 
@@ -182,7 +200,8 @@ def test_a_check_leaves_nothing_behind(
 ) -> None:
     table = made(connection, namespace, "n NUMBER")
     schema = namespace.qualified(table).rpartition(".")[0]
-    check_pipe(connection, namespace, table, PipeLoad(True, (), "SELECT COUNT(*) FROM {source}"))
+    load = PipeLoad(True, namespace.full_name(table), (), "SELECT COUNT(*) FROM {source}")
+    check_pipe(connection, namespace, table, load)
     assert query(connection, "SELECT CURRENT_TRANSACTION() AS ID") == [{"ID": None}]
     with connect(login_of(settings)) as other:
         assert query(other, f"SELECT * FROM {namespace.qualified(table)}") == []

@@ -168,15 +168,16 @@ def test_a_table_must_be_there_where_the_sink_may_not_make_it(settings: Settings
 
 def test_a_users_pipe_maps_filters_and_casts(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "piped")
-    sql(settings, f"CREATE TABLE {topic.table} (NUMBER_OF NUMBER, WHO VARCHAR, TOTAL VARCHAR, SOURCE VARCHAR)")
-    table = f"{settings.snowflake_database}.{settings.snowflake_schema}.{topic.table}"
+    filled = f"{topic.table}_TABLE"
+    sql(settings, f"CREATE TABLE {filled} (NUMBER_OF NUMBER, WHO VARCHAR, TOTAL VARCHAR, SOURCE VARCHAR)")
+    pipe = f"{settings.snowflake_database}.{settings.snowflake_schema}.{topic.table}"
     admin_sql(
         settings,
-        f"CREATE PIPE {table} AS COPY INTO {table} (NUMBER_OF, WHO, TOTAL, SOURCE) FROM ("
+        f"CREATE PIPE {pipe} AS COPY INTO {filled} (NUMBER_OF, WHO, TOTAL, SOURCE) FROM ("
         "SELECT $1:order_id::NUMBER, $1['customer name'], CONCAT($1:total::STRING, ' USD'), "
         "$1:RECORD_METADATA.topic::STRING "
         "FROM TABLE(DATA_SOURCE(TYPE => 'STREAMING')) WHERE $1:total > 1)",
-        f"GRANT MONITOR ON PIPE {table} TO ROLE SVC_KAFKA_CONNECTOR",
+        f"GRANT MONITOR ON PIPE {pipe} TO ROLE SVC_KAFKA_CONNECTOR",
     )
     topic.send(
         records(
@@ -186,6 +187,6 @@ def test_a_users_pipe_maps_filters_and_casts(settings: Settings, new_run: NewRun
         )
     )
     assert new_run(topic, **TYPED).run().records == 3
-    found = sql(settings, f"SELECT * FROM {topic.table} ORDER BY NUMBER_OF")
+    found = sql(settings, f"SELECT * FROM {filled} ORDER BY NUMBER_OF")
     assert [tuple(row.values()) for row in found] == [(1, "Ann", "2.5 USD", topic.name), (3, None, "9 USD", topic.name)]
     assert committed(settings, topic)[0] == 3

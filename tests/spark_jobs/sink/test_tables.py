@@ -68,7 +68,12 @@ EXTRA = (
 
 
 @pytest.mark.parametrize(
-    "load", [VariantLoad(), columns_load(()), PipeLoad(fields=False, targets=("NOTE",), select="")]
+    "load",
+    [
+        VariantLoad(),
+        columns_load(()),
+        PipeLoad(fields=False, table=("D", "S", "T"), targets=("NOTE",), select=""),
+    ],
 )
 def test_more_columns_are_welcome_that_need_no_value(load: Load) -> None:
     check_columns("T", (*VARIANT_COLUMNS, *EXTRA), load)
@@ -110,8 +115,8 @@ def test_a_table_that_is_not_made_yet_has_no_fault() -> None:
 
 def test_a_pipe_may_name_only_columns_there_are_and_must_name_the_required_ones() -> None:
     columns = (column("A NUMBER NOT NULL"), column("B NUMBER NOT NULL"))
-    check_columns("T", columns, PipeLoad(fields=True, targets=(), select=""))
-    error = refusal(columns, PipeLoad(fields=True, targets=("A", "C"), select=""))
+    check_columns("T", columns, PipeLoad(fields=True, table=("D", "S", "T"), targets=(), select=""))
+    error = refusal(columns, PipeLoad(fields=True, table=("D", "S", "T"), targets=("A", "C"), select=""))
     assert [line.split(":")[0].strip() for line in error.what.splitlines()[1:]] == ["C", "B"]
 
 
