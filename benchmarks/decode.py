@@ -106,7 +106,7 @@ def steps() -> dict[str, Callable[[pa.RecordBatch], object]]:
 
     def typed(batch: pa.RecordBatch) -> None:
         decoded = vector.decode(batch.column("value"))
-        Fitter(load, lambda _: types).fit(decoded.content, decoded.schema_ids)
+        Fitter(load, lambda _: types, strict=True).fit(decoded.content, decoded.schema_ids)
 
     types = schema_types(schema, ConverterConfig(Format.AVRO))
     columns = (METADATA_COLUMN, *(Column(name.upper(), type_) for name, type_ in types.items()))

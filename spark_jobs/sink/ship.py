@@ -138,7 +138,8 @@ class _Partition:
         self._config, self._decoders = plan.context.config, decoders
         self._committed = plan.committed.get(where, 0)
         load = plan.loads[where.topic]
-        self._shaper = shaper_for(load, schema_types_of(plan.context))
+        strict = self._config.errors.tolerance == "none"
+        self._shaper = shaper_for(load, schema_types_of(plan.context), strict=strict)
         self._files = PartitionFiles(plan.context, plan.stage, where, folder, file_columns(load))
         letters, confirm = plan.letters.get(where), partial(confirm_epoch, plan.context, plan.stage.epoch)
         self._tolerance = Tolerance(plan.context, where, plan.topic_ids, letters, folder, confirm)

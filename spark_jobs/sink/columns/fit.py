@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.sink.columns.cell_values import shown
 from spark_jobs.sink.columns.cells import Cells, to_cells
 from spark_jobs.sink.columns.fields import split
 from spark_jobs.sink.columns.load import ColumnsLoad
@@ -45,11 +46,12 @@ class Fitter:
     """Fits the records of one partition. `wishes` gathers what the table would need; where there are any, what was
     fitted is not to be staged.
 
-    types_of: the types that the schema of an id gives to the fields of its records.
+    types_of: the types that the schema of an id gives to the fields of its records. strict: whether nothing behind the
+    first bad record is to be loaded (errors.tolerance=none), so that it changes no table either.
     """
 
-    def __init__(self, load: ColumnsLoad, types_of: SchemaTypes) -> None:
-        self._load, self._types_of = load, types_of
+    def __init__(self, load: ColumnsLoad, types_of: SchemaTypes, *, strict: bool) -> None:
+        self._load, self._types_of, self._strict = load, types_of, strict
         self._matcher = Matcher(load.columns)
         self._known_schemas: set[int] = set()
         self.wishes = Wishes()
@@ -57,7 +59,7 @@ class Fitter:
     def fit(self, content: pa.StringArray, schema_ids: pa.Int32Array) -> Fitted:
         """Fit n JSON texts, none of them null; schema ids are null where there is no schema."""
         fields = split(content)
-        batch = _Batch(self._load, len(content), schema_ids, self._types_of)
+        batch = _Batch(self._load, len(content), schema_ids, self._types_of, strict=self._strict)
         batch.refuse(fields.not_objects, NOT_AN_OBJECT, "a record without fields has no columns: it must be an object")
         unknown: dict[str, pa.StringArray] = {}
         for field, raw in fields.texts.items():
@@ -66,8 +68,12 @@ class Fitter:
                 unknown[field] = raw
             else:
                 batch.put(at, field, raw)
-        if not self._load.grow:
-            batch.refuse_unknown(unknown)
+        if self._load.grow:
+            batch.refuse_twins(unknown)
+            without_name = {field: raw for field, raw in unknown.items() if not _nameable(field)}
+            batch.refuse_unknown(without_name, "none can have that name")
+        else:
+            batch.refuse_unknown(unknown, "none is added (auto.evolve)")
         absent = batch.absent()
         if self._load.grow:
             self._wish(batch, unknown, absent)
@@ -83,13 +89,14 @@ class Fitter:
             self.wishes.note(batch.schema_of(batch.good()))
         self._wish_for_schemas(batch)
         for field, raw in unknown.items():
-            self._wish_for_field(batch, field, raw)
+            if _nameable(field):
+                self._wish_for_field(batch, field, raw)
         for at, rows in absent.items():
             if len(rows := batch.good_of(rows)):
                 self.wishes.note(batch.schema_of(rows))
                 self.wishes.nullable[self._load.columns[at].name] = None
         for row, column, wider in batch.narrow:
-            if row not in batch.faults:
+            if len(batch.good_of(np.array([row]))):
                 self.wishes.note(batch.schema_of(np.array([row])))
                 self.wishes.widen_column(column, wider)
 
@@ -106,9 +113,6 @@ class Fitter:
                     self.wishes.add_column(field, wanted)
 
     def _wish_for_field(self, batch: _Batch, field: str, raw: pa.StringArray) -> None:
-        if not _nameable(field):
-            batch.refuse_unknown({field: raw})
-            return
         rows = batch.good_of(_present(raw))
         if not len(rows) or (column_name(field) in self.wishes.add and _all_known(self._types_of, field, batch, rows)):
             return
@@ -125,7 +129,8 @@ def _all_known(types_of: SchemaTypes, field: str, batch: _Batch, rows: npt.NDArr
 
 
 def _nameable(field: str) -> bool:
-    return 0 < len(column_name(field)) <= MAX_NAME
+    """Whether a column may have the field's name: no server can be trusted with the character that ends C's texts."""
+    return 0 < len(column_name(field)) <= MAX_NAME and "\0" not in field
 
 
 def _present(raw: pa.StringArray) -> npt.NDArray[np.int64]:
@@ -136,8 +141,10 @@ def _present(raw: pa.StringArray) -> npt.NDArray[np.int64]:
 class _Batch:
     """The state of one call: texts by column, the first fault of each row, values that a wider type would take."""
 
-    def __init__(self, load: ColumnsLoad, rows: int, schema_ids: pa.Int32Array, types_of: SchemaTypes) -> None:
-        self._load, self._rows, self._types_of = load, rows, types_of
+    def __init__(
+        self, load: ColumnsLoad, rows: int, schema_ids: pa.Int32Array, types_of: SchemaTypes, *, strict: bool
+    ) -> None:
+        self._load, self._rows, self._types_of, self._strict = load, rows, types_of, strict
         # 0 stands for "no schema" in the metadata of a tombstone; the registry begins at 1.
         self.schema_ids = pc.if_else(pc.equal(schema_ids, 0), pa.scalar(None, pa.int32()), schema_ids)
         self._schemas: list[int] = pc.unique(self.schema_ids).drop_null().to_pylist()
@@ -151,12 +158,14 @@ class _Batch:
         return tuple(self.faults[row] for row in sorted(self.faults))
 
     def good(self) -> npt.NDArray[np.int64]:
-        """Rows without a fault."""
+        """Rows that are to be loaded."""
         return self.good_of(np.arange(self._rows))
 
     def good_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Those of `rows` without a fault."""
-        return rows[~np.isin(rows, list(self.faults))] if self.faults else rows
+        """Those of `rows` without a fault; if strict, those in front of the first fault of all."""
+        if not self.faults:
+            return rows
+        return rows[rows < min(self.faults)] if self._strict else rows[~np.isin(rows, list(self.faults))]
 
     def schema_of(self, rows: npt.NDArray[np.int64]) -> int | None:
         """The schema id of the first of these rows."""
@@ -212,11 +221,23 @@ class _Batch:
         self.refuse(both, AMBIGUOUS_FIELD, detail)
         self.texts[at] = pc.coalesce(before, texts)
 
-    def refuse_unknown(self, unknown: Mapping[str, pa.StringArray]) -> None:
+    def refuse_unknown(self, unknown: Mapping[str, pa.StringArray], why: str) -> None:
         """Fields without a column make a record bad where they have a value: nothing is left out unsaid."""
         for field, raw in unknown.items():
-            detail = f"the table has no column for field {field!r}, and none is added"
+            detail = f"the table has no column for field {shown(repr(field))}, and {why}"
             self.refuse(_present(raw), UNKNOWN_FIELD, detail)
+
+    def refuse_twins(self, unknown: Mapping[str, pa.StringArray]) -> None:
+        """New fields that would share a column make a record bad where it has values for more than one of them."""
+        fields: dict[str, list[str]] = {}
+        for field in unknown:
+            fields.setdefault(column_name(field), []).append(field)
+        for same in fields.values():
+            if len(same) > 1:
+                rows = np.concatenate([_present(unknown[field]) for field in same])
+                found, counts = np.unique(rows, return_counts=True)
+                detail = f"fields {' and '.join(shown(repr(field)) for field in same[:2])} would go into one column"
+                self.refuse(found[counts > 1], AMBIGUOUS_FIELD, detail)
 
     def absent(self) -> dict[int, npt.NDArray[np.int64]]:
         """By column that must have a value: the rows without one."""

@@ -51,13 +51,13 @@ def file_columns(load: Load) -> tuple[str, ...]:
             return (RECORD,)
 
 
-def shaper_for(load: Load, types_of: SchemaTypes) -> Shaper:
-    """The shaper of one partition's records. types_of: see `fit.Fitter`."""
+def shaper_for(load: Load, types_of: SchemaTypes, *, strict: bool) -> Shaper:
+    """The shaper of one partition's records. types_of, strict: see `fit.Fitter`."""
     match load:
         case VariantLoad():
             return _Variants()
         case ColumnsLoad():
-            return _Columns(load, types_of)
+            return _Columns(load, types_of, strict=strict)
         case PipeLoad():
             return _Whole(load)
 
@@ -70,8 +70,8 @@ class _Variants:
 
 
 class _Columns:
-    def __init__(self, load: ColumnsLoad, types_of: SchemaTypes) -> None:
-        self._columns, self._fitter = load.columns, Fitter(load, types_of)
+    def __init__(self, load: ColumnsLoad, types_of: SchemaTypes, *, strict: bool) -> None:
+        self._columns, self._fitter = load.columns, Fitter(load, types_of, strict=strict)
         self.wishes: Wishes | None = self._fitter.wishes
 
     def shape(self, content: pa.StringArray, metadata: pa.StringArray, schema_ids: pa.Int32Array) -> Shaped:

@@ -88,7 +88,7 @@ class Record:
                 decoder_for(config.value, lambda _: schema, time_zone=zone),
                 decoder_for(config.key, lambda _: schema, time_zone=zone, as_key=True),
             ),
-            shaper_for(VariantLoad(), lambda _schema_id: {}),
+            shaper_for(VariantLoad(), lambda _schema_id: {}, strict=True),
         )
 
     def _batch(self) -> pa.RecordBatch:

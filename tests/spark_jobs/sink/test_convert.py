@@ -16,7 +16,7 @@ from spark_jobs.sink.decode.records import MAX_TEXT, BadRecord, Decoded
 from spark_jobs.sink.ledger import TopicPartition
 from spark_jobs.sink.ship import by_partition
 
-VARIANTS = shaper_for(VariantLoad(), lambda _schema_id: {})
+VARIANTS = shaper_for(VariantLoad(), lambda _schema_id: {}, strict=True)
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 

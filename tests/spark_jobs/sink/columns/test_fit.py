@@ -29,8 +29,8 @@ SCHEMAS: dict[int, dict[str, ColumnType]] = {
 }
 
 
-def fitter(load: ColumnsLoad) -> Fitter:
-    return Fitter(load, lambda schema_id: SCHEMAS[schema_id])
+def fitter(load: ColumnsLoad, *, strict: bool = False) -> Fitter:
+    return Fitter(load, lambda schema_id: SCHEMAS[schema_id], strict=strict)
 
 
 def fit(load: ColumnsLoad, *records: Any, ids: list[int | None] | None = None, by: Fitter | None = None) -> Fitted:
@@ -42,8 +42,10 @@ def rows(fitted: Fitted) -> list[list[str | None] | None]:
     return [None if texts is None else texts.to_pylist() for texts in fitted.texts]
 
 
-def wishes(load: ColumnsLoad, *records: Any, ids: list[int | None] | None = None) -> Wanted | None:
-    by = fitter(load)
+def wishes(
+    load: ColumnsLoad, *records: Any, ids: list[int | None] | None = None, strict: bool = False
+) -> Wanted | None:
+    by = fitter(load, strict=strict)
     fit(load, *records, ids=ids, by=by)
     return wanted("t", 0, "T", by.wishes) if by.wishes.any else None
 
@@ -132,13 +134,33 @@ def test_required_columns_become_nullable_and_narrow_ones_wide() -> None:
     assert found == Wanted("t", 0, "T", None, {}, ["ID"], {"CODE": "VARCHAR(16777216)", "AGE": "NUMBER(38,0)"})
 
 
-def test_bad_records_want_nothing() -> None:
-    assert wishes(GROWING, {"new": 1, "has cat": [1]}, [1]) is None
+@pytest.mark.parametrize(
+    "record", [{"new": 1, "has cat": [1]}, [1], {"new": 1, "": 2}, {"": 2, "new": 1}, {"new": 1, "NEW": "x"}]
+)
+def test_bad_records_want_nothing(record: Any) -> None:
+    assert wishes(GROWING, record) is None
+
+
+def test_what_stands_behind_a_bad_record_wants_nothing_where_the_sink_stops_in_front_of_it() -> None:
+    id_, at = Column("ID", column_type("NUMBER"), nullable=False), Column("AT", column_type("DATE"))
+    load = with_columns(CITY, AGE, id_, at, grow=True)
+    bad = {"id": 2, "at": "never"}
+    behind = [{"id": 1, "size": 2}, {"city": "x"}, {"id": 1, "age": 12345}, {"id": 2, "note": "y"}]
+    assert wishes(load, {"id": 1}, bad, *behind, ids=[None, None, 7, None, None, 8], strict=True) is None
+    found = wishes(load, {"id": 1, "new": 1}, bad, *behind, strict=True)
+    assert found == Wanted("t", 0, "T", None, {"NEW": "NUMBER(38,0)"})
+
+
+def test_new_fields_of_one_name_share_a_column_where_no_record_has_both() -> None:
+    records = [{"new": 1}, {"NEW": 2}, {"New": 3, "NEW": None}, {"new": 4, "NEW": "x"}]
+    assert [(bad.row, bad.reason) for bad in fit(GROWING, *records).bad] == [(3, "ambiguous_field")]
+    assert wishes(GROWING, *records) == Wanted("t", 0, "T", None, {"NEW": "NUMBER(38,0)"})
 
 
 def test_a_field_that_no_column_can_be_named_after_is_bad() -> None:
-    fitted = fit(GROWING, {"": 1}, {"x" * 256: 1}, {"x" * 256: None})
-    assert [(bad.row, bad.reason) for bad in fitted.bad] == [(0, "unknown_field"), (1, "unknown_field")]
+    fitted = fit(GROWING, {"": 1}, {"x" * 256: 1}, {"x" * 256: None}, {"a\0b": 1}, {"y" * 10**6: 1})
+    assert [(bad.row, bad.reason) for bad in fitted.bad] == [(row, "unknown_field") for row in (0, 1, 3, 4)]
+    assert all(len(bad.detail) < 150 for bad in fitted.bad)  # it goes into headers of dead letters
 
 
 @settings(max_examples=80, deadline=None)
