@@ -28,8 +28,8 @@ BULK = 50
 """Runs in one request to delete; Prefect's own limit."""
 _TAGGED = {"tags": {"all_": [TAG]}}
 _ENDED = {"type": {"any_": ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]}}
-_NEVER_RAN = {"state": {"type": {"any_": ["CANCELLED"]}}, "start_time": {"is_null_": True}}
-_RAN = {"state": _ENDED, "start_time": {"is_null_": False}}
+_CANCELLED = {"type": {"any_": ["CANCELLED"]}}
+_BY_ITSELF = {"type": {"any_": ["COMPLETED", "FAILED", "CRASHED"]}}
 T = TypeVar("T")
 
 
@@ -60,19 +60,20 @@ def find_old(client: SyncPrefectClient, keep: Keep) -> Iterator[Old]:
     room = keep.at_most
     groups: list[tuple[str, dict[str, Any]]] = [(name, {"any_": [str(id)]}) for name, id in _deployments(client)]
     for name, deployment in (*groups, ("(none)", {"is_null_": True})):
-        found: dict[UUID, FlowRun] = {}
-        ours = {**_TAGGED, "deployment_id": deployment}
-        chosen = (
-            ({**ours, **_NEVER_RAN}, keep.starts),
-            ({**ours, **_RAN}, keep.runs),
-            ({**ours, "state": _ENDED, "end_time": {"before_": keep.before}}, 0),
-        )
-        for filters, kept in chosen:
-            found.update((run.id, run) for run in islice(_runs(client, filters, kept), room + 1))
-        runs = tuple(found.values())
+        old = _old(client, {**_TAGGED, "deployment_id": deployment}, keep)
+        runs = tuple({run.id: run for run in islice(old, room + 1)}.values())
         if runs:
             yield Old(name, runs[:room], len(runs) > room)
         room -= min(room, len(runs))
+
+
+def _old(client: SyncPrefectClient, ours: dict[str, Any], keep: Keep) -> Iterator[FlowRun]:
+    """What goes of one deployment; some of it twice. The server cannot tell whether a run ever began: `run_count`."""
+    cancelled = list(_runs(client, {**ours, "state": _CANCELLED}))
+    yield from [run for run in cancelled if not run.run_count][keep.starts :]
+    yield from [run for run in cancelled if run.run_count][keep.runs :]
+    yield from _runs(client, {**ours, "state": _BY_ITSELF}, keep.runs)
+    yield from _runs(client, {**ours, "state": _ENDED, "end_time": {"before_": keep.before}})
 
 
 def remove_runs(client: SyncPrefectClient, runs: Sequence[FlowRun]) -> tuple[int, int]:
@@ -101,7 +102,7 @@ def _deployments(client: SyncPrefectClient) -> list[tuple[str, UUID]]:
     return sorted((each.name, each.id) for each in pages)
 
 
-def _runs(client: SyncPrefectClient, filters: dict[str, Any], kept: int) -> Iterator[FlowRun]:
+def _runs(client: SyncPrefectClient, filters: dict[str, Any], kept: int = 0) -> Iterator[FlowRun]:
     """Runs, newest first, without the newest `kept`."""
     wanted = FlowRunFilter.model_validate(filters)
     sort = FlowRunSort.EXPECTED_START_TIME_DESC
@@ -112,7 +113,7 @@ def _runs(client: SyncPrefectClient, filters: dict[str, Any], kept: int) -> Iter
 
 def _subflows(client: SyncPrefectClient, parents: Sequence[UUID]) -> list[UUID]:
     """The runs that these started, at one level."""
-    return [run.id for run in _runs(client, {"parent_flow_run_id": {"any_": [str(id) for id in parents]}}, 0)]
+    return [run.id for run in _runs(client, {"parent_flow_run_id": {"any_": [str(id) for id in parents]}})]
 
 
 def _delete(client: SyncPrefectClient, allowed: dict[str, Any], ids: Sequence[UUID]) -> set[UUID]:
