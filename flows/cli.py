@@ -1,7 +1,8 @@
 """The `firn` command: a thin way in, like the Prefect UI. What a command does lives in flows and the rooms below.
 
 Exit codes (docs/commands.md): 0 done, 1 a bug of ours, 2 wrong usage, 3 a person has to act, 4 try again later,
-5 fenced by a newer run of the same sink, 6 stopped in front of a bad record, 130 interrupted.
+5 fenced by a newer run of the same sink, 6 stopped in front of a bad record, 8 a sink is not well (`firn sink status`),
+130 interrupted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What a sink needs in Snowflake, looked at live: login, objects, tables, privileges; with the GRANT that is missing.
 
 Not for making anything: the sink makes its tables, stage and ledger when it starts. Privileges by statement: those of
-`tables`, `evolution`, `schema_changes`, `stage`, `ledger_table` and `copy_into`; a pipe's SELECT is tried out (`pipes`)
+`tables`, `evolution`, `schema_changes`, `stage`, `ledger_table`, `copy_into` and `control`; a pipe's SELECT is tried
+out (`pipes`)
 (https://docs.snowflake.com/en/user-guide/security-access-control-privileges).
 """
 
@@ -25,6 +26,7 @@ from spark_jobs.sink.identifiers import FullName, Namespace, check_table_map, qu
 from spark_jobs.sink.loads import load_of
 from spark_jobs.sink.pipes import check_pipe
 from spark_jobs.sink.tables import check_columns, describe_named, named_table_exists
+from spark_jobs.supervise import control
 
 _OTHER_ROLE = "Or correct snowflake.role.name (`role` in the Snowflake secret)."
 
@@ -222,6 +224,7 @@ def _tables(session: _Session) -> Iterator[_Used]:
         made = session.config.auto_create_tables and not isinstance(load, PipeLoad)
         yield _Used(_filled(session, table, load), wanted, made)
     yield _Used(session.namespace.full_name(ledger_table.TABLE), "SELECT, INSERT, UPDATE")
+    yield _Used(session.namespace.full_name(control.TABLE), "SELECT, INSERT, UPDATE")
     if growing:
         yield _Used(session.namespace.full_name(schema_changes.TABLE), "INSERT")
 

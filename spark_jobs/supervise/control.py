@@ -3,7 +3,7 @@
 Every supervisor and every `firn sink ...` reaches it, on whichever machine. Not the truth about progress, which is the
 ledger's (`spark_jobs.sink.ledger_table`): a row that says running proves nothing (`status`).
 
-Statements: CREATE TABLE ... AS SELECT, SELECT, INSERT, UPDATE, DELETE, IFF, DATEDIFF, SYSDATE
+Statements: CREATE TABLE ... AS SELECT, SELECT, INSERT, UPDATE, IFF, DATEDIFF, SYSDATE
 (https://docs.snowflake.com/en/sql-reference/sql/create-table, .../update, .../functions/iff, .../functions/sysdate).
 All times are SYSDATE(): Snowflake's own clock, in UTC. Keys are not enforced in Snowflake and INSERTs do not wait for
 each other, so the table is made together with a lock row (SINK = ''), which who inserts updates first.
@@ -60,7 +60,6 @@ UPDATE {table} SET SINCE = IFF(STATE = ? AND UPDATED_AT IS NOT NULL, SINCE, SYSD
   NEXT_STEP = ?, STATS = ?, UPDATED_AT = SYSDATE()
 WHERE SINK = ?
 """
-_DELETE = "DELETE FROM {table} WHERE SINK = ?"
 
 
 class Wanted(StrEnum):
@@ -164,13 +163,6 @@ class SinkRecords:
         """Write down what the supervisor sees, and that it lives. `stats`: plain values. The table must be there."""
         document = json.dumps({**(stats or {}), "host": socket.gethostname(), "pid": os.getpid()})
         self._write(connection, _NOTE, (state.value, state.value, why, next_step, document))
-
-    def forget(self, connection: SnowflakeConnection) -> int:
-        """Delete the sink's row; how many there were. A table that is not there is as good."""
-        try:
-            return execute(connection, _DELETE.format(table=self._name), (self._sink,))
-        except MissingObjectError:
-            return 0
 
     def _write(self, connection: SnowflakeConnection, statement: str, values: tuple[str, ...]) -> None:
         """Change the sink's row; it is made first where there is none."""

@@ -21,7 +21,7 @@ from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.supervise.control import SinkRecords, State
 from tests.conftest import FIRN, environment
 from tests.support.kafka import Topic
-from tests.support.sinks import connector_file, login_of, wait_until
+from tests.support.sinks import connector_file, forget, login_of, wait_until
 
 SAID = json.dumps({"event": "committed batch 1-0", "level": "info", "timestamp": "2026-11-21T13:36:37.375199Z"})
 
@@ -98,8 +98,8 @@ def test_a_sink_that_ran_on_another_machine_is_said_to(stack, firn, tmp_path, mo
     with connect(login_of(stack.settings)) as connection:
         records.ensure(connection)
         records.note(connection, State.RUNNING)
-        try:
-            elsewhere = firn(stack.home, "logs", file)
-        finally:
-            records.forget(connection)
+    try:
+        elsewhere = firn(stack.home, "logs", file)
+    finally:
+        forget(stack.settings, f"s_{topic.table}")
     assert "on other-box" in elsewhere.exception.next_step

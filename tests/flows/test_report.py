@@ -22,7 +22,7 @@ from spark_jobs.sink.schema_changes import SchemaChange, SchemaChanges
 from spark_jobs.supervise.control import SinkRecords, State
 from tests.support.kafka import Topic
 from tests.support.proxies import closed_port
-from tests.support.sinks import connector_file, login_of
+from tests.support.sinks import connector_file, forget, login_of
 
 pytestmark = pytest.mark.stack
 
@@ -100,11 +100,11 @@ def test_everything_is_there_and_no_secret_is(stack, firn, topic, logs, tmp_path
         said = " ".join(secrets)
         records.note(connection, State.FAILED, why=said, next_step=said, stats={"last_error": said})
         changes.record(connection, SchemaChange("T", topic.name, 7, f"ALTER TABLE T /* {said} */"))
-        output = tmp_path / "report.zip"
-        try:
-            done = firn(file, "--output", output, "--json")
-        finally:
-            records.forget(connection)
+    output = tmp_path / "report.zip"
+    try:
+        done = firn(file, "--output", output, "--json")
+    finally:
+        forget(stack.settings, sink)
     assert done.exit_code == 0, done.exception
     assert {json.loads(line)["state"] for line in done.stdout.splitlines()} == {"collected"}
     texts, _ = contents(output)

@@ -64,6 +64,11 @@ def committed(settings: Settings, topic: Topic) -> dict[int, int]:
         return {int(row["PARTITION"]): int(row["NEXT_OFFSET"]) for row in query(connection, statement)}
 
 
+def forget(settings: Settings, sink: str) -> None:
+    """Take a sink of a test out of FIRN_SINKS, so that `firn sink status` does not list it for ever."""
+    sql(settings, f"DELETE FROM FIRN_SINKS WHERE SINK = '{sink}'")
+
+
 def wait_until(condition: Callable[[], object], *, seconds: float = 60, what: str = "") -> None:
     """Poll until the condition holds; fails after `seconds`."""
     deadline = time.monotonic() + seconds

@@ -31,6 +31,7 @@ from spark_jobs.sink.requirements import check_rights, check_snowflake
 from spark_jobs.sink.schema_changes import SchemaChanges
 from spark_jobs.sink.stage import ParquetFile, Stage
 from spark_jobs.sink.tables import ensure_variant_table
+from spark_jobs.supervise.control import SinkRecords, State
 from tests.support.sinks import login_of
 from tests.support.snowflake import OwnUser, admin_sql, own_user
 
@@ -48,6 +49,9 @@ LATER = {
     "SELECT ON TABLE {schema}.FIRN_OFFSETS": "claim",
     "INSERT ON TABLE {schema}.FIRN_OFFSETS": "claim",
     "UPDATE ON TABLE {schema}.FIRN_OFFSETS": "claim",
+    "SELECT ON TABLE {schema}.FIRN_SINKS": "note",
+    "INSERT ON TABLE {schema}.FIRN_SINKS": "note",
+    "UPDATE ON TABLE {schema}.FIRN_SINKS": "note",
     "INSERT ON TABLE {schema}.TARGET": "copy",
     "READ ON STAGE {schema}.FIRN_STAGE": "copy",
     "WRITE ON STAGE {schema}.FIRN_STAGE": "put",
@@ -106,6 +110,7 @@ class Bench:
             "put": self.put,
             "copy": self.copy,
             "evolve": self.evolve,
+            "note": self.note,
         }
         with connect(self.login) as connection:
             steps[step](connection)
@@ -132,6 +137,13 @@ class Bench:
         loads = Loads(replace(self.context, config=CONFIG), connection)
         loads.of_topics([TOPIC])
         copy_files(connection, self.namespace, self.stage, [staged], loads)
+
+    def note(self, connection: SnowflakeConnection) -> None:
+        """What a supervisor writes of a sink that is new to it."""
+        self._claims += 1
+        records = SinkRecords(self.namespace, f"needy{self._claims}")
+        records.ensure(connection)
+        records.note(connection, State.RUNNING)
 
     def evolve(self, connection: SnowflakeConnection) -> None:
         """Find the table too narrow for a record, as a task would."""
@@ -192,6 +204,7 @@ def made(bench: Bench) -> Bench:
     """The same when the sink's objects are there, and belong to somebody else."""
     with connect_as_admin(bench) as admin:
         LedgerTable(bench.namespace, "any").ensure(admin)
+        SinkRecords(bench.namespace, "any").ensure(admin)
         ensure_variant_table(admin, bench.namespace, TABLE, create=True, tables=TableConfig())
         bench.stage.ensure(admin)
     for privilege in (*LATER, ALSO):

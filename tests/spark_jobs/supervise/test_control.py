@@ -64,7 +64,6 @@ def test_before_anybody_made_the_table_there_is_nothing(connection, login, stack
     make_schema(stack.settings, empty.schema)
     try:
         assert SinkRecords(empty, "orders").read(connection) is None
-        assert SinkRecords(empty, "orders").forget(connection) == 0
         assert read_all(connection, empty) == []
     finally:
         drop_schema(stack.settings, empty.schema)
@@ -163,16 +162,6 @@ def test_a_table_without_its_lock_row_is_refused(connection, login, stack) -> No
             records.want(connection, Wanted.PAUSED, "anna")
     finally:
         drop_schema(stack.settings, other.schema)
-
-
-@pytest.mark.stack
-def test_a_sink_is_forgotten_alone(connection, namespace, records, sink) -> None:
-    other = SinkRecords(namespace, f"{sink}_other")
-    for each in (records, other):
-        each.note(connection, State.RUNNING)
-    assert records.forget(connection) == 1
-    assert records.read(connection) is None
-    assert other.read(connection).state is State.RUNNING
 
 
 @pytest.mark.stack

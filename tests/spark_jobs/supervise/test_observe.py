@@ -26,7 +26,7 @@ from spark_jobs.supervise.control import SinkRecords, State, Wanted
 from spark_jobs.supervise.observe import Observer
 from tests.support.kafka import Topic
 from tests.support.proxies import closed_port
-from tests.support.sinks import connector, login_of, wait_until
+from tests.support.sinks import connector, forget, login_of, wait_until
 
 pytestmark = pytest.mark.stack
 
@@ -119,13 +119,16 @@ def test_kafka_alone_is_asked_where_the_ledger_costs_money(topic, context, new_o
     assert by_number(observer.look())[0].next_offset == 1
 
 
-def test_what_is_wanted_comes_with_the_look(context, new_observer) -> None:
+def test_what_is_wanted_comes_with_the_look(stack, context, new_observer) -> None:
     records = SinkRecords(context.namespace, context.config.name)
     with connect(context.login) as connection:
         records.ensure(connection)
         records.note(connection, State.STALLED, why="no offset moved")
         records.want(connection, Wanted.PAUSED, "anna")
-    found = new_observer(context).look()
+    try:
+        found = new_observer(context).look()
+    finally:
+        forget(stack.settings, context.config.name)
     assert (found.wanted, found.record.state) == (Wanted.PAUSED, State.STALLED)
 
 
