@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
 from firn.errors import FirnError, TransientError, unexpected
-from firn.logs import configure_logging
+from firn.logs import add_to_log_context, configure_logging
 from firn.settings import load_settings
 from spark_jobs.sink.context import SinkContext, check_runnable, resolve
 from spark_jobs.sink.progress import RunReport
@@ -66,6 +66,7 @@ def _run(config_file: Path, *, once: bool, stop: threading.Event) -> dict[str, o
         return resolve(config, settings)
 
     context = read()
+    add_to_log_context(sink=context.config.name)
     if stop.is_set():
         return RunReport(context.config.name).as_dict()
     spark = spark_session(settings, context.config.name, context.kafka)

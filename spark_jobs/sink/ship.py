@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from firn.errors import FirnError, TransientError, unexpected
 from firn.logs import add_to_log_context, log_context, log_fields
+from firn.plural import counted
 from firn.retry import RETRIES
 from spark_jobs.sink.columns.load import Load
 from spark_jobs.sink.columns.shape import file_columns, shaper_for
@@ -209,8 +210,10 @@ class _Partition:
             table = table_for(self.where.topic, self._config.table_map)
             return [wanted(*self.where, table, wishes)]
         self._files.close()
+        staged = self._files.staged
+        log.debug("staged %s in %s", counted(sum(f.rows for f in staged), "record"), counted(len(staged), "file"))
         tolerated = self._tolerance.publish()
-        return [*self._files.staged, *(report for report in (tolerated, self._ended) if report)]
+        return [*staged, *(report for report in (tolerated, self._ended) if report)]
 
 
 def by_partition(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
