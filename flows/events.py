@@ -41,8 +41,8 @@ EVENTS: Mapping[str, str] = {
 }
 """Every event and when it is told. Another one is sent all the same: a driver may be newer than its supervisor."""
 
-LETTERS_LABEL = "firn.letters"
-"""Label of `dead_letters`: how many there are, as a power of ten ("1", "10", "100", ...), which a trigger can match."""
+LEFT_OUT_LABEL = "firn.left-out"
+"""Label of `dead_letters`: how many records, as a power of ten ("1", "10", "100", ...), which a trigger can match."""
 
 TIMEOUT_SECONDS = 5.0
 _CHARACTERS, _ITEMS, _DEPTH = 2000, 100, 4
@@ -75,7 +75,7 @@ def sink_event(event: str, data: Mapping[str, Any]) -> Event:
     sink = _text(data.get("sink", ""))
     resource = {"prefect.resource.id": f"firn.sink.{sink}", "prefect.resource.name": sink}
     if event == "dead_letters":
-        resource[LETTERS_LABEL] = _power_of_ten(payload.get("letters"))
+        resource[LEFT_OUT_LABEL] = _power_of_ten(payload.get("records"))
     at = data.get("at")
     told = {"event": f"firn.sink.{event}", "resource": resource, "payload": payload}
     same = {"id": uuid5(NAMESPACE_URL, orjson.dumps([told, str(at)]).decode())} if at is not None else {}
@@ -89,9 +89,9 @@ def _time(at: object) -> datetime:
     return datetime.now(UTC)
 
 
-def _power_of_ten(letters: object) -> str:
+def _power_of_ten(number: object) -> str:
     """0, 1, 10, 100, ...: the largest that is not above the number."""
-    return "1" + "0" * (len(str(letters)) - 1) if isinstance(letters, int) and letters > 0 else "0"
+    return "1" + "0" * (len(str(number)) - 1) if isinstance(number, int) and number > 0 else "0"
 
 
 def _related() -> list[dict[str, str]]:

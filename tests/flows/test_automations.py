@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from firn.settings import PROJECT_ROOT
 from flows.automations import apply_automations, automation, read_definitions
-from flows.events import EVENTS, LETTERS_LABEL, emit_sink_event
+from flows.events import EVENTS, LEFT_OUT_LABEL, emit_sink_event
 from tests.support.sinks import wait_until
 
 DEFINITIONS = read_definitions()
@@ -149,8 +149,10 @@ def test_an_event_of_a_sink_in_trouble_reaches_the_pager(client: SyncPrefectClie
 
 def _check_alerts(pager: Pager, sink: str) -> None:
     few, many = f"{sink}-few", f"{sink}-many"
-    for name, letters in ((few, 99), (many, 4711)):
-        emit_sink_event("dead_letters", {"sink": name, "letters": letters, "sentence": f"{letters} dead letters"})
+    for name, records in ((few, 99), (many, 4711)):
+        emit_sink_event(
+            "dead_letters", {"sink": name, "records": records, "letters": 0, "sentence": f"{records} left out"}
+        )
     trouble = {"sentence": "No offset moved for 45 s.", "next_step": "Look at Kafka."}
     emit_sink_event("stalled", {"sink": sink, **trouble})
     emit_sink_event("stalled", {"sink": sink, **trouble})  # within ten minutes: not sent again
@@ -160,7 +162,7 @@ def _check_alerts(pager: Pager, sink: str) -> None:
 
     sent = {alert["subject"]: alert["body"] for alert in pager.alerts}
     assert set(sent) == {f"Sink {many}: many dead letters", f"Sink {sink} is stalled", f"Sink {sink} moves again"}
-    assert len(pager.alerts) == 3, LETTERS_LABEL
+    assert len(pager.alerts) == 3, LEFT_OUT_LABEL
     body = sent[f"Sink {sink} is stalled"]
     assert body.startswith("No offset moved for 45 s.\nNext step: Look at Kafka.\nEvents: http")
     assert f"firn.sink.{sink}" in body

@@ -19,7 +19,7 @@ from prefect.exceptions import PrefectHTTPStatusError
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from firn.settings import PROJECT_ROOT
-from flows.events import EVENTS, LETTERS_LABEL, emit_sink_event, sink_event
+from flows.events import EVENTS, LEFT_OUT_LABEL, emit_sink_event, sink_event
 
 AT = "2026-01-02T03:04:05.678+00:00"
 LARGEST = 512 * 1024
@@ -84,10 +84,10 @@ def test_the_same_event_sent_again_is_one_event_and_another_one_is_another(serve
 
 
 @pytest.mark.parametrize(
-    ("letters", "label"), [(0, "0"), (1, "1"), (9, "1"), (10, "10"), (999, "100"), (12_345, "10000"), ("?", "0")]
+    ("records", "label"), [(0, "0"), (1, "1"), (9, "1"), (10, "10"), (999, "100"), (12_345, "10000"), ("?", "0")]
 )
-def test_dead_letters_are_labelled_by_their_power_of_ten(letters: object, label: str) -> None:
-    assert sink_event("dead_letters", {"sink": "s", "letters": letters}).resource[LETTERS_LABEL] == label
+def test_records_left_out_are_labelled_by_their_power_of_ten(records: object, label: str) -> None:
+    assert sink_event("dead_letters", {"sink": "s", "records": records}).resource[LEFT_OUT_LABEL] == label
 
 
 VALUES = st.recursive(
