@@ -9,13 +9,15 @@ from __future__ import annotations
 import contextvars
 import logging
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import httpx
 from prefect import flow, get_run_logger
+from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
 from prefect.exceptions import MissingContextError
 from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+from prefect.states import Cancelled
 from pydantic import Field, TypeAdapter
 
 from firn.connector.parse import load_sink_config
@@ -145,7 +147,20 @@ def _telling(logger: Log) -> LogTelling:
     """Who hears of a supervision: Prefect, where this is a flow run."""
     if FlowRunContext.get() is None:
         return LogTelling(logger)
-    return PrefectTelling(logger, emit_sink_event, SinkArtifact().publish)
+    return PrefectTelling(logger, emit_sink_event, SinkArtifact().publish, _cancelled)
+
+
+def _cancelled() -> bool:
+    """Whether this run was cancelled in Prefect. Raises what its client raises where the server is away."""
+    context = FlowRunContext.get()
+    if context is None or context.flow_run is None:
+        return False
+    with (
+        temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}),
+        get_client(sync_client=True, httpx_settings={"timeout": _HEALTH_SECONDS}) as client,
+    ):
+        state = client.read_flow_run(context.flow_run.id).state
+    return state is not None and (state.is_cancelling() or state.is_cancelled())
 
 
 def _concluded(outcome: Outcome, name: str, logger: Log) -> RunReport:
@@ -153,6 +168,9 @@ def _concluded(outcome: Outcome, name: str, logger: Log) -> RunReport:
         ended.append(outcome)
     if outcome.kind == "skipped":
         logger.info("%s", outcome.sentence)
+    if outcome.kind == "cancelled":
+        # A state that a flow returns becomes the run's.
+        return cast("RunReport", Cancelled(message=outcome.sentence))
     return _report(outcome, name)
 
 

@@ -108,13 +108,15 @@ def supervise(place: Place, policy: Policy, telling: LogTelling, log: Log) -> Ou
     log.info("The driver's log is %s.", driver_log(place.settings, place.sink))
     try:
         with first_signal(supervisor.ask, not place.deployed):
-            return _attended(supervisor, policy, log, deployed=place.deployed)
+            return _attended(supervisor, policy, log, telling.cancelled, deployed=place.deployed)
     finally:
         telling.close()
         looks.close()
 
 
-def _attended(supervisor: Supervisor, policy: Policy, log: Log, *, deployed: bool) -> Outcome:
+def _attended(
+    supervisor: Supervisor, policy: Policy, log: Log, cancelled: threading.Event, *, deployed: bool
+) -> Outcome:
     """Wait for the supervisor, which has a thread of its own.
 
     Prefect ends a flow by an exception in its thread where it cannot renew the run's concurrency slot, for instance
@@ -131,6 +133,10 @@ def _attended(supervisor: Supervisor, policy: Policy, log: Log, *, deployed: boo
                 time.sleep(_ATTEND_SECONDS)
                 if deployed and os.getppid() != parent:
                     return _orphaned(supervisor, outcomes)
+                if cancelled.is_set():
+                    supervisor.abort()
+                    _wait(outcomes, policy.stop + _SLACK_SECONDS)
+                    return Outcome("cancelled", "The flow run was cancelled.")
             return outcomes[0]
         except asyncio.CancelledError:
             log.warning("Prefect could not renew this run's concurrency slot: the sink goes on.")

@@ -18,6 +18,7 @@ from typing import Any
 from spark_jobs.supervise.snapshot import Snapshot
 
 PUBLISH_SECONDS = 15.0
+CANCEL_SECONDS = 30.0
 LAST_SECONDS = 5.0
 _WAITING = 200
 _LEVELS = {"stalled": logging.WARNING, "restarting": logging.WARNING, "lagging": logging.WARNING}
@@ -29,10 +30,14 @@ Emit = Callable[[str, Mapping[str, Any]], None]
 
 
 class LogTelling:
-    """Tells a log alone: for a run without a Prefect server. What the driver says is in its own log already."""
+    """Tells a log alone: for a run without a Prefect server. What the driver says is in its own log already.
+
+    cancelled: set where somebody cancelled the run in Prefect, whether or not its worker can still pass that on.
+    """
 
     def __init__(self, log: Log) -> None:
         self._log = log
+        self.cancelled = threading.Event()
 
     def event(self, event: str, sentence: str, data: Mapping[str, Any]) -> None:  # noqa: ARG002
         """One line, but for the driver's own events."""
@@ -47,11 +52,21 @@ class LogTelling:
 
 
 class PrefectTelling(LogTelling):
-    """Tells Prefect too. emit: sends an event; publish: shows a snapshot. Both may hang, and may fail."""
+    """Tells Prefect too. emit: sends an event; publish: shows a snapshot; is_cancelled: asks about the run.
 
-    def __init__(self, log: Log, emit: Emit, publish: Callable[[Snapshot], None]) -> None:
+    All three may hang, and may fail.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        emit: Emit,
+        publish: Callable[[Snapshot], None],
+        is_cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
         super().__init__(log)
-        self._emit, self._publish = emit, publish
+        self._emit, self._publish, self._is_cancelled = emit, publish, is_cancelled
+        self._asked = time.monotonic()
         self._events: deque[tuple[str, Mapping[str, Any]]] = deque(maxlen=_WAITING)
         self._snapshot: Snapshot | None = None
         self._published, self._state = float("-inf"), ""
@@ -84,6 +99,7 @@ class PrefectTelling(LogTelling):
             self._wake.wait(PUBLISH_SECONDS)
             self._wake.clear()
             self._say()
+            self._listen()
         self._say(last=True)
 
     def _say(self, *, last: bool = False) -> None:
@@ -98,6 +114,18 @@ class PrefectTelling(LogTelling):
         self._published, self._state = time.monotonic(), snapshot.state
         if self._try(lambda: self._publish(snapshot)) and self._snapshot is snapshot:
             self._snapshot = None
+
+    def _listen(self) -> None:
+        """A worker forgets to pass cancellations on once its server was away, or it was started anew."""
+        if time.monotonic() - self._asked < CANCEL_SECONDS:
+            return
+        self._asked = time.monotonic()
+        try:
+            found = self._is_cancelled()
+        except Exception:  # that Prefect is away was told, or will be
+            return
+        if found:
+            self.cancelled.set()
 
     def _due(self, snapshot: Snapshot) -> bool:
         return snapshot.state != self._state or time.monotonic() - self._published >= PUBLISH_SECONDS

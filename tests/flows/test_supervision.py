@@ -48,8 +48,8 @@ class Fake:
         self.over.set()
 
 
-def attended(fake: Any, *, deployed: bool = True) -> Outcome:
-    return supervision._attended(fake, Policy(), log, deployed=deployed)
+def attended(fake: Any, *, deployed: bool = True, cancelled: threading.Event | None = None) -> Outcome:
+    return supervision._attended(fake, Policy(), log, cancelled or threading.Event(), deployed=deployed)
 
 
 def raise_in(thread: int, kind: type[BaseException]) -> None:
@@ -81,6 +81,16 @@ def test_a_cancellation_aborts_the_supervision_and_is_passed_on() -> None:
     with pytest.raises(TerminationSignal):
         attended(fake)
     assert fake.calls == ["abort"]
+
+
+def test_a_cancellation_that_no_worker_passes_on_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flows.telling.CANCEL_SECONDS", 0.0)
+    fake = Fake()
+    telling = PrefectTelling(log, lambda _event, _data: None, lambda _snapshot: None, lambda: True)
+    telling.event("committed", "x", {})
+    assert attended(fake, cancelled=telling.cancelled).kind == "cancelled"
+    assert fake.calls == ["abort"]
+    telling.close()
 
 
 def test_a_worker_that_is_gone_ends_the_run_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
