@@ -143,7 +143,7 @@ class Load:
                 self.topic.send(framed(self.schema_ids[phase], schema, records), partition=partition)
             wanted = sum(1 for at, _ in CHANGES if at <= phase)
             changed = partial(lambda wanted: done.done() or run.report.schema_changes >= wanted, wanted)
-            wait_until(changed, seconds=60, what=f"change {phase}")
+            wait_until(changed, seconds=180, what=f"change {phase}")
 
     def mismatches(self, field: str) -> str:
         """An aggregate: how many rows have another value in this field's column than their record had."""
@@ -175,7 +175,7 @@ def test_twenty_changes_while_records_flow(settings: Settings, new_run: NewRun, 
         wait_until(lambda: done.done() or run.report.epoch, what="first claim")
         epoch = run.report.epoch
         load.produce(run, done)
-        wait_until(lambda: done.done() or run.report.records + run.report.bad_records >= count, seconds=120, what="end")
+        wait_until(lambda: done.done() or run.report.records + run.report.bad_records >= count, seconds=180, what="end")
         stop.set()
         report = done.result(60)
     assert (report.epoch, report.records) == (epoch, count - len(left_out))
