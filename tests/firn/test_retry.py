@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from firn.errors import TerminalError, TransientError
-from firn.retry import Deadline, with_retries, with_retries_until
+from firn.retry import RETRIES, Deadline, with_retries, with_retries_until
 
 
 class Clock:
@@ -73,6 +73,18 @@ def test_retries_within_retries_share_what_is_left() -> None:
         with_retries_until(threading.Event(), deadline, lambda: with_retries(deadline, call))
     assert deadline.left() == 0
     assert len(calls) < 6  # a deadline for each would have been begun again and again
+
+
+def test_retries_are_counted_by_their_kind_of_error_and_first_attempts_are_not() -> None:
+    RETRIES.take()
+    _, call = failing(2, TransientError("not yet"))
+    with_retries(10, call)
+    _, call = failing(1, TerminalError("never"))
+    with pytest.raises(TerminalError):
+        with_retries(10, call)
+    assert RETRIES.counts() == {"TransientError": 2}
+    assert RETRIES.take() == {"TransientError": 2}
+    assert RETRIES.counts() == {}
 
 
 def test_a_stop_ends_the_pause_between_two_attempts() -> None:

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.errors import BadRecordError, ConfigError, FencedError, TransientError
+from firn.retry import RETRIES
 from firn.secrets import KafkaSecret, RegistrySecret, read_secret
 from firn.settings import Settings
 from spark_jobs.sink.ledger import Ledger, LostPositionError, TopicPartition
@@ -190,8 +191,10 @@ def test_a_registry_outage_is_transient_and_loses_nothing(settings: Settings, ne
     down = dataclasses.replace(run._context.value_registry, urls=("http://127.0.0.1:9/apis/ccompat/v7",))
     run._context = dataclasses.replace(run._context, value_registry=down)
     run._deadline.seconds = 2.0
+    before = RETRIES.counts().get("TransientError", 0)
     with pytest.raises(TransientError, match="egistry"):
         run.run()
+    assert RETRIES.counts()["TransientError"] > before  # those of the task: the driver itself had no time left
     assert new_run(topic).run().records == 2
 
 

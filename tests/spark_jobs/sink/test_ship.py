@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from firn.connector.config import ErrorsConfig, SinkConfig
+from firn.errors import TransientError
+from firn.retry import RETRIES, with_retries
 from spark_jobs.sink import files, ship, tolerance
 from spark_jobs.sink.columns.load import ColumnsLoad, Load, VariantLoad
 from spark_jobs.sink.columns.model import METADATA_COLUMN, Column, column_type
@@ -23,7 +25,7 @@ from spark_jobs.sink.decode.records import MALFORMED_AVRO, NOT_LOOKED_UP, BadRec
 from spark_jobs.sink.decode.text import StringDecoder
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.ledger import TopicPartition
-from spark_jobs.sink.reports import Cut, Report, Tolerated, load
+from spark_jobs.sink.reports import Cut, Report, Retried, Tolerated, load
 from spark_jobs.sink.stage import Stage
 from tests.spark_jobs.sink.test_convert import batch
 
@@ -93,6 +95,25 @@ def test_a_batch_that_is_too_large_is_taken_in_halves(shipped: Any) -> None:
     reports, contents = shipped([b"%d" % number for number in range(9)])
     assert contents == [f'"{number}"' for number in range(1, 9)]  # the first one is committed already
     assert [(report.first, report.last, report.rows) for report in reports] == [(11, 18, 8)]
+
+
+def test_what_a_task_tried_again_is_reported_and_nothing_of_the_task_before(
+    shipped: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    RETRIES.add({"LockConflictError": 4})  # of an earlier task in this worker
+    faults = [TransientError("not yet"), TransientError("not yet")]
+
+    def confirm(*_: object) -> None:
+        if faults:
+            raise faults.pop()
+
+    def decoders(_context: object) -> Any:
+        with_retries(5.0, confirm)
+        return Narrow(), StringDecoder()
+
+    monkeypatch.setattr(ship, "decoders_of", decoders)
+    assert shipped([b"0", b"1"])[0][-1] == Retried({"TransientError": 2})
+    assert not any(isinstance(report, Retried) for report in shipped([b"0", b"1"])[0])
 
 
 def test_a_record_that_is_too_large_alone_stops_its_partition(shipped: Any) -> None:
