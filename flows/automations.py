@@ -97,5 +97,5 @@ def _apply(client: SyncPrefectClient, wanted: AutomationCore) -> tuple[What, boo
 
 
 def _content(automation: AutomationCore) -> dict[str, Any]:
-    """What a file says of an automation."""
-    return automation.model_dump(mode="json", include={"name", "description", "trigger", "actions"})
+    """What a file says of an automation; sets as sets, whose order as text is anybody's guess."""
+    return automation.model_dump(include={"name", "description", "trigger", "actions"})

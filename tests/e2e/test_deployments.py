@@ -181,7 +181,7 @@ def test_what_the_ui_starts_runs_on_the_worker(stack: Any, client: SyncPrefectCl
     def prefect(*args: str) -> str:
         env = stack.env | {"PREFECT_API_URL": stack.settings.prefect_api_url}
         done = subprocess.run(
-            [PREFECT, "--no-prompt", *args], cwd=PROJECT_ROOT, env=env, capture_output=True, text=True, timeout=300
+            [PREFECT, "--no-prompt", *args], cwd=PROJECT_ROOT, env=env, capture_output=True, text=True, timeout=500
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
