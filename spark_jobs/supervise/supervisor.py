@@ -227,7 +227,8 @@ class Supervisor:
             alive = seen.owner is not None and seen.owner.runs(self._policy.alive_within)
             return self._lost(self._fenced[0], alive=alive)
         outcome = self._wishes.obey(now, seen) if ledger and not (self._asked or self._abort) else None
-        self._voice.show(self.snapshot)
+        if outcome is None:  # what ended is shown by its last words; a start that found nothing to do shows nothing
+            self._voice.show(self.snapshot)
         return outcome
 
     def _lost(self, end: End, *, alive: bool) -> Outcome | None:

@@ -231,6 +231,7 @@ class TestKeepAlive:
         outcome = world.run()
         assert (outcome.kind, world.drivers, world.notes) == ("skipped", [], [])
         assert "ann" in outcome.sentence
+        assert world.shown == 0, "each scheduled start would leave an artifact that says Starting"
 
     def test_what_failed_for_good_is_not_tried_each_minute(self) -> None:
         world = World(keep_alive=True)
