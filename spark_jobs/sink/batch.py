@@ -183,16 +183,22 @@ class BatchRunner:
             raise PlanAgainError(why) if moves else ClaimAgainError(why)
 
     def _ship_and_evolve(self, frame: DataFrame, topics: Iterable[str]) -> Reports:
-        """Ship; where records want their tables changed, do that, and ship again as if nothing had been shipped."""
-        shipped = self._ship(frame, topics)
+        """Ship; where records want their tables changed, do that, and ship again as if nothing had been shipped.
+
+        But for dead letters: those that are out by then are not met again, and are told of here.
+        """
+        shipped, out = self._ship(frame, topics), Reports()
         while wanted := shipped.of(Wanted):
+            # A run that lost the sink must change no table: perhaps it was dropped when the sink was cleaned away.
+            self._table.check_epoch(self._connection, self._ledger.epoch)
             changes = self._loads.evolve(wanted)
             log.info("%s; the batch is shipped again", counted(len(changes), "schema change"))
             self._on_change(changes)
-            if any(each.group_offset >= 0 for each in shipped.of(Tolerated)):
+            if published := [each for each in shipped.of(Tolerated) if each.group_offset >= 0]:
+                out += published
                 self._letters = letters_out(self._context, self._topic_ids, self._ledger.committed)
             shipped = self._ship(frame, topics)
-        return shipped
+        return Reports([*out, *shipped])
 
     def _ship(self, frame: DataFrame, topics: Iterable[str]) -> Reports:
         """The one action of a batch: a task per partition, or `tasks.max` of them; only reports come back."""

@@ -1,0 +1,99 @@
+"""A batch whose tables change on the way: what counts of what was shipped before, and who may change them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from firn.connector.config import SinkConfig
+from firn.errors import FencedError
+from firn.retry import Deadline
+from spark_jobs.sink import batch
+from spark_jobs.sink.batch import BatchRunner, Claimed, Reports
+from spark_jobs.sink.columns.wanted import Wanted
+from spark_jobs.sink.dead_letters import Letters
+from spark_jobs.sink.identifiers import Namespace
+from spark_jobs.sink.ledger import Ledger, TopicPartition
+from spark_jobs.sink.reports import Report, Staged, Tolerated
+
+WANTED = Wanted("t", 1, "T", None, {"NEW": "FLOAT"})
+OUT = Letters(7, frozenset({3}))
+
+
+def tolerated(partition: int, letters: int, group_offset: int) -> Tolerated:
+    return Tolerated("t", partition, letters, letters, group_offset, {"unfitting_value": letters}, [])
+
+
+def staged(partition: int) -> Staged:
+    return Staged("t", partition, "T", "path", 0, 4, 5, 1, 1)
+
+
+class Table:
+    """A ledger that says whose the sink is."""
+
+    def __init__(self, *, fenced: bool) -> None:
+        self._fenced = fenced
+
+    def check_epoch(self, _connection: object, epoch: int) -> None:
+        assert epoch == 4
+        if self._fenced:
+            raise FencedError("it is another run's")
+
+
+def ship_and_evolve(
+    monkeypatch: pytest.MonkeyPatch, *answers: list[Report], evolved: list[Wanted], fenced: bool = False
+) -> tuple[Reports, list[Mapping[TopicPartition, Letters]]]:
+    """Ship, with these reports of the tasks; what comes of it, and the letters known at each ship.
+
+    evolved: gets what tables were changed for.
+    """
+    where = TopicPartition("t", 0)
+    context: Any = SimpleNamespace(config=SinkConfig("s"), namespace=Namespace("D", "S"))
+    claimed, table = Claimed(Ledger("s", 4, {where: 0}), {"t": "id"}, {}), Table(fenced=fenced)
+    calls: Any = dict.fromkeys(("planned_ends", "confirm", "on_commit", "on_change"), lambda *_: None)
+    runner: Any = BatchRunner(context, None, claimed, table, Deadline(1.0), **calls)  # type: ignore[arg-type]
+    known: list[Mapping[TopicPartition, Letters]] = []
+    reports = iter(answers)
+
+    def ship(*_: object) -> Reports:
+        known.append(dict(runner._letters))
+        return Reports(next(reports))
+
+    def evolve(wanted: list[Wanted]) -> tuple[()]:
+        evolved.extend(wanted)
+        return ()
+
+    monkeypatch.setattr(runner, "_ship", ship)
+    monkeypatch.setattr(runner._loads, "evolve", evolve)
+    monkeypatch.setattr(batch, "letters_out", lambda *_: {where: OUT})
+    return runner._ship_and_evolve(None, ["t"]), known
+
+
+def test_letters_that_are_out_before_a_table_changes_are_told_of_with_the_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, last = tolerated(0, 2, 7), tolerated(1, 1, 9)
+    evolved: list[Wanted] = []
+    answers: list[list[Report]] = [[staged(0), first, WANTED], [staged(0), WANTED], [staged(0), staged(1), last]]
+    shipped, known = ship_and_evolve(monkeypatch, *answers, evolved=evolved)
+    assert evolved == [WANTED, WANTED]
+    assert [each.partition for each in shipped.of(Staged)] == [0, 1]
+    assert shipped.of(Tolerated) == [first, last]
+    assert known == [{}, *[{TopicPartition("t", 0): OUT}] * 2]
+
+
+def test_bad_records_that_no_letter_tells_of_are_met_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    again = tolerated(0, 2, -1)
+    shipped, known = ship_and_evolve(monkeypatch, [again, WANTED], [again], evolved=[])
+    assert shipped.of(Tolerated) == [again]
+    assert known == [{}, {}]
+
+
+def test_a_run_that_lost_the_sink_changes_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    evolved: list[Wanted] = []
+    with pytest.raises(FencedError):
+        ship_and_evolve(monkeypatch, [WANTED], [staged(0)], fenced=True, evolved=evolved)
+    assert evolved == []
