@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from snowflake.connector import SnowflakeConnection
 
 from firn.connector.config import SinkConfig
-from firn.errors import TerminalError
+from firn.errors import ConfigError, TerminalError
 from spark_jobs.sink.columns.load import ColumnsLoad, Load, PipeLoad, VariantLoad
+from spark_jobs.sink.columns.model import CONTENT, METADATA
 from spark_jobs.sink.columns.wanted import Wanted
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.evolution import Evolution, SchemaChange
@@ -84,7 +85,7 @@ class Loads:
 
 
 def load_of(connection: SnowflakeConnection, namespace: Namespace, config: SinkConfig, table: str) -> Load:
-    """How a table is loaded, as the configuration and Snowflake say. Changes nothing."""
+    """How a table is loaded, as the configuration and Snowflake say. Changes nothing. Raises ConfigError."""
     if pipe := user_pipe(connection, namespace, table, fields=config.schematization):
         return pipe
     if not config.schematization:
@@ -92,7 +93,21 @@ def load_of(connection: SnowflakeConnection, namespace: Namespace, config: SinkC
     shape = describe(connection, namespace, table)
     if shape is None:  # whatever its first records have, the table is made with it
         return ColumnsLoad((), exists=False, grow=True)
-    return ColumnsLoad(shape.columns, True, shape.evolves if config.auto_evolve is None else config.auto_evolve)
+    grow = shape.evolves if config.auto_evolve is None else config.auto_evolve
+    if not grow and not config.value.hoist and {column.name for column in shape.columns} <= {METADATA, CONTENT}:
+        raise _without_columns(namespace.qualified(table))
+    return ColumnsLoad(shape.columns, True, grow)
+
+
+def _without_columns(table: str) -> ConfigError:
+    """A hoisted field may be RECORD_CONTENT; of other records each one would be bad."""
+    return ConfigError(
+        "The table has no columns for the fields of records, and none are added.",
+        where=f"table {table}, snowflake.enable.schematization=true",
+        next_step="Set auto.evolve to true, or: ALTER TABLE "
+        f"{table} SET ENABLE_SCHEMA_EVOLUTION = TRUE; or add the columns; or name another table in "
+        "snowflake.topic2table.map. What the table holds stays as it is.",
+    )
 
 
 def _unchanged(namespace: Namespace, table: str, wanted: Sequence[Wanted]) -> TerminalError:
