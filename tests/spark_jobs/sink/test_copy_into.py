@@ -10,8 +10,9 @@ import pytest
 
 from firn.snowflake_faults import QuotaError
 from spark_jobs.sink import copy_into
-from spark_jobs.sink.columns.load import VariantLoad
-from spark_jobs.sink.copy_into import FILES_PER_COPY, RefusedError, copy_files
+from spark_jobs.sink.columns.load import ColumnsLoad, VariantLoad
+from spark_jobs.sink.columns.model import METADATA_COLUMN, Column, column_type
+from spark_jobs.sink.copy_into import FILES_PER_COPY, RefusedError, copied_columns, copy_files
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.reports import Staged
 from spark_jobs.sink.stage import Stage
@@ -40,6 +41,13 @@ def load(monkeypatch: pytest.MonkeyPatch, files: list[Staged], answer: object) -
     monkeypatch.setattr(copy_into, "query", query)
     loads: Any = SimpleNamespace(of_table=lambda _table: VariantLoad())
     copy_files(None, NAMESPACE, STAGE, files, loads)  # type: ignore[arg-type]
+
+
+def test_what_takes_no_value_is_not_written() -> None:
+    number = Column("NO", column_type("NUMBER"), generated=True)
+    place, age = Column("PLACE", column_type("GEOGRAPHY")), Column("AGE", column_type("NUMBER(3,0)"))
+    load = ColumnsLoad((METADATA_COLUMN, number, place, age), exists=True, grow=False)
+    assert copied_columns(load) == {'"RECORD_METADATA"': "PARSE_JSON($1:C0)", '"AGE"': "$1:C3::NUMBER(3,0)"}
 
 
 @pytest.mark.parametrize("before", ["firn_stage/", "", "@D.S.FIRN_STAGE/"])

@@ -10,7 +10,8 @@ from uuid import uuid4
 import pytest
 from snowflake.connector import SnowflakeConnection
 
-from firn.errors import ConfigError
+from firn.connector.config import SinkConfig
+from firn.errors import ConfigError, PrivilegeError
 from firn.settings import Settings
 from firn.snowflake import connect, execute, query
 from spark_jobs.sink import pipes
@@ -18,6 +19,7 @@ from spark_jobs.sink.columns.load import PipeLoad
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.landing import LandingTable
 from spark_jobs.sink.pipes import check_pipe, user_pipe
+from spark_jobs.sink.requirements import check_rights
 from tests.support.sinks import login_of
 from tests.support.snowflake import admin_sql
 
@@ -170,6 +172,26 @@ def test_a_pipe_fills_a_table_that_is_there(connection: SnowflakeConnection, nam
     assert error.where == f"pipe {namespace.qualified('SOME_PIPE')}"
     assert "makes none for a pipe" in error.next_step
     assert query(connection, f"SHOW TABLES LIKE 'NO_SUCH_ONE' IN SCHEMA {name.rpartition('.')[0]}") == []
+
+
+@pytest.mark.stack
+def test_rights_are_asked_for_on_the_table_that_the_pipe_fills(
+    settings: Settings, connection: SnowflakeConnection, namespace: Namespace
+) -> None:
+    pipe, filled = f"PIPED_{uuid4().hex[:8]}".upper(), namespace.qualified(f"FILLED_{uuid4().hex[:8]}".upper())
+    admin_sql(
+        settings,
+        f"CREATE TABLE {filled} (id NUMBER)",
+        f"GRANT SELECT ON TABLE {filled} TO ROLE {connection.role}",
+        f"CREATE PIPE {namespace.qualified(pipe)} AS COPY INTO {filled} FROM (SELECT $1:id::NUMBER FROM {SOURCE})",
+        f"GRANT MONITOR ON PIPE {namespace.qualified(pipe)} TO ROLE {connection.role}",
+    )
+    with pytest.raises(PrivilegeError) as raised:
+        check_rights(connection, SinkConfig("s"), login_of(settings), [pipe])
+    assert f"GRANT INSERT ON TABLE {filled} TO ROLE {connection.role};" in raised.value.next_step
+    assert raised.value.what.count("INSERT on table") == 1
+    admin_sql(settings, f"GRANT INSERT ON TABLE {filled} TO ROLE {connection.role}")
+    check_rights(connection, SinkConfig("s"), login_of(settings), [pipe])
 
 
 @pytest.mark.stack

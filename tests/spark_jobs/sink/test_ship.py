@@ -196,3 +196,5 @@ def test_what_a_table_would_need_is_told_and_nothing_staged_or_published(
     (report,), contents = shipped(values, LETTERS, load_of_topic=ColumnsLoad(AMOUNTS, exists=True, grow=True))
     assert contents == []
     assert report == Wanted("t", 0, "t_116", None, {"NEW": "VARCHAR(16777216)"}, [], {"AMOUNT": "NUMBER(38,0)"})
+    (stopped,), _ = shipped(values[:3], NONE, load_of_topic=ColumnsLoad(AMOUNTS, exists=True, grow=True))
+    assert (stopped.offset, stopped.reason) == (11, "unfitting_value")  # what is behind it wants nothing yet
