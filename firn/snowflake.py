@@ -185,6 +185,8 @@ def open_connection(
                 "DATE_INPUT_FORMAT": "AUTO",
                 "TIME_INPUT_FORMAT": "AUTO",
                 "TIMESTAMP_INPUT_FORMAT": "AUTO",
+                # Names in quotes stay as they are written, as all that is looked up by name expects.
+                "QUOTED_IDENTIFIERS_IGNORE_CASE": False,
                 "QUERY_TAG": query_tag,
                 "LOCK_TIMEOUT": lock_seconds,
                 "STATEMENT_TIMEOUT_IN_SECONDS": STATEMENT_TIMEOUT_SECONDS,

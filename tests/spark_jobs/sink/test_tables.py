@@ -142,6 +142,13 @@ def test_a_table_is_described_as_it_is(stack) -> None:
 
 
 @pytest.mark.stack
+def test_a_session_keeps_names_in_quotes_whatever_the_account_prefers(stack) -> None:
+    with connect(login_of(stack.settings)) as connection:
+        (row,) = query(connection, "SHOW PARAMETERS LIKE 'QUOTED_IDENTIFIERS_IGNORE_CASE'")
+    assert row["value"] == "false"
+
+
+@pytest.mark.stack
 def test_defaults_and_numbered_columns_need_no_value(stack) -> None:
     namespace, name = Namespace("STREAMING", "PUBLIC"), "H_NUMBERED"
     made = (
