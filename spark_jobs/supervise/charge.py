@@ -49,6 +49,7 @@ class Charge:
         self.driving = Driving(launch, read_end)
         self.lookout = Lookout(observer, errands, look=policy.look, idle=policy.idle)
         self.voice = Voice(sink, notes, telling, errands, today())
+        self.voice.silent = policy.keep_alive  # until it is known that there is anything to do (`wishes`)
         self.judge, self.meter = Judge(policy.patience, now), Meter()
         self.backoff = Backoff(first=policy.backoff_first, longest=policy.backoff_longest, cap=policy.restarts)
         self.attached = self.paused = self.claimed = False
@@ -77,13 +78,11 @@ class Charge:
             self.become(State.RUNNING)
 
     def moved(self, now: float) -> None:
-        """A committed offset moved."""
+        """A committed offset moved. Whether that ends a stall, the judge says: nobody may be able to look still."""
         self.voice.flows()
         self.judge.moved(now)
         self.backoff.progressed()
-        if self.voice.state is State.STALLED:
-            self.recovered()
-        elif self.voice.state is State.STARTING:
+        if self.voice.state is State.STARTING:
             self.become(State.RUNNING)
 
     def stalled(self, words: Words) -> None:

@@ -85,15 +85,20 @@ class Judge:
         self.moved(now)
         self._answered = now
 
-    def stalled(self, now: float, lag: int, *, starting: bool) -> Words | None:
-        """Why the sink counts as stalled; None while it does not."""
+    def stalled(self, now: float, lag: int, *, starting: bool, still: bool = False) -> Words | None:
+        """Why the sink counts as stalled; None while it does not.
+
+        still: it does already, and another start or claim of its driver ends that no more than waiting does.
+        """
         silent = now - self._answered
         if silent >= self._patience.stall:
             return self._unseen(silent)
         if self._waits_since is None:
             return None
-        begun = max(self._waits_since, self._moved, self._trying_since or 0.0, self._claimed_at or 0.0)
-        if now - begun < self._limit(lag, starting=starting):
+        begun = max(self._waits_since, self._moved)
+        if not still:
+            begun = max(begun, self._trying_since or 0.0, self._claimed_at or 0.0)
+        if now - begun < self._limit(lag, starting=starting and not still):
             return None
         waits = f"{counted(lag, 'record')} waiting" if lag else "records waiting"
         return Words(

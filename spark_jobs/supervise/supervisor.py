@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from firn.errors import FirnError, TransientError, unexpected
 from spark_jobs.supervise.alarms import Alarms
@@ -28,12 +28,11 @@ from spark_jobs.supervise.seams import Launching, Noting, Observing, Telling
 from spark_jobs.supervise.snapshot import Snapshot
 from spark_jobs.supervise.wishes import Wishes
 
-if TYPE_CHECKING:
-    pass
-
 STEP_SECONDS = 1.0
 FENCED_SECONDS = 30.0
 """How long a driver that was fenced is in doubt: by a run that lives, or by a reset."""
+WELL_SECONDS = 3600.0
+"""A driver that held an idle sink for so long was well, as after a commit: what failed before it counts no more."""
 
 
 class Waking(Protocol):
@@ -194,6 +193,8 @@ class Supervisor:
             self._charge.errors, self._charge.last_error = self._charge.errors + 1, end.error.what
         if end.final and end.error:
             return self._charge.failed(end.error, terminal=True)
+        if self._charge.claimed and self._meter.lag <= 0 and now - self._driving.launched >= WELL_SECONDS:
+            self._charge.backoff.progressed()
         pause = self._charge.backoff.failed()
         if pause is None:
             error = end.error or TransientError("The driver ends by itself again and again.")
@@ -210,7 +211,8 @@ class Supervisor:
 
     def _look(self, now: float) -> Outcome | None:
         """Look if it is time; take in what came back. Outcome: where there is nothing to supervise (any more)."""
-        flows = self._meter.lag > 0 or self._voice.state in (State.STARTING, State.STALLED) or self._wishes.undecided
+        waits = self._meter.lag > 0 and not self._charge.paused  # nothing but a wish changes a sink that is paused
+        flows = waits or self._voice.state in (State.STARTING, State.STALLED) or self._wishes.undecided
         answer = self._charge.lookout.step(now, flows=flows or self._fenced is not None)
         if self._fenced and now >= self._fenced[1]:
             return self._lost(self._fenced[0], alive=False)
@@ -226,7 +228,8 @@ class Supervisor:
         if ledger and self._fenced:
             alive = seen.owner is not None and seen.owner.runs(self._policy.alive_within)
             return self._lost(self._fenced[0], alive=alive)
-        outcome = self._wishes.obey(now, seen) if ledger and not (self._asked or self._abort) else None
+        obeys = ledger and self._voice.wished() and not (self._asked or self._abort)
+        outcome = self._wishes.obey(now, seen) if obeys else None
         if outcome is None:  # what ended is shown by its last words; a start that found nothing to do shows nothing
             self._voice.show(self.snapshot)
         return outcome
@@ -242,7 +245,12 @@ class Supervisor:
         """Tell of a stall and of its end, tell of alarms, kill a driver that hangs."""
         if self._charge.paused or self._driving.ending or (self._wishes.undecided and not self._judge.blind):
             return None
-        words = self._judge.stalled(now, self._meter.lag, starting=not (self._charge.claimed or self._charge.attached))
+        words = self._judge.stalled(
+            now,
+            self._meter.lag,
+            starting=not (self._charge.claimed or self._charge.attached),
+            still=self._voice.state is State.STALLED,
+        )
         if words and self._voice.state is not State.STALLED:
             self._charge.stalled(words)
         elif not words and self._voice.state is State.STALLED:

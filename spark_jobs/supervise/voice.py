@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from firn.errors import FirnError
+from firn.errors import FirnError, TransientError
 from spark_jobs.supervise.control import State, Wanted
 from spark_jobs.supervise.errands import Errand, Running
 from spark_jobs.supervise.judge import Words
@@ -57,6 +57,8 @@ class Voice:
         self._dirty, self._flowed, self._noted = True, False, float("-inf")
         self._noted_state: State | None = None
         self._writing: Errand[None] | None = None
+        self._wish: Callable[[], None] = lambda: None
+        self._wishing: Errand[None] | None = None
         self._refused = False
 
     def become(self, at: datetime, state: State, words: Words | None = None) -> bool:
@@ -83,7 +85,15 @@ class Voice:
 
     def want(self, wanted: Wanted, by: str) -> None:
         """Write down what is wanted, before anything else is read or written."""
-        self._errands(lambda: self._notes.want(wanted, by))
+        self._wish = lambda: self._notes.want(wanted, by)
+        self._wishing = self._errands(self._wish)
+
+    def wished(self) -> bool:
+        """Whether that was done, so that what FIRN_SINKS wants is newer. What may pass is tried again, by this call."""
+        if self._wishing is not None and self._wishing.done:
+            again = isinstance(self._wishing.result, TransientError)
+            self._wishing = self._errands(self._wish) if again else None
+        return self._wishing is None
 
     def note(self, now: float, snapshot: Callable[[], Snapshot]) -> None:
         """Write the state down if it is time; what its figures are, `snapshot` tells."""

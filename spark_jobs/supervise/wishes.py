@@ -64,6 +64,7 @@ class Wishes:
             charge.become(State.RUNNING, Words("Another run holds the sink and lives; this one watches it.", ""))
             log.info("Another run holds sink %s and lives: this one watches it.", charge.sink)
         else:
+            charge.voice.silent = False
             charge.start_at = now
         return None
 

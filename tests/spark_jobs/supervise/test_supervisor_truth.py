@@ -1,0 +1,116 @@
+"""What a supervisor says is so: nothing over another's words, no recovery that is none, no wish that is overtaken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from firn.errors import TransientError
+from spark_jobs.sink.ledger_owner import Owner
+from spark_jobs.supervise.control import SinkRecord, State, Wanted
+from spark_jobs.supervise.errands import Errand
+from tests.support.supervision import BEGUN, SILENT, World
+
+
+class SlowWorld(World):
+    """One whose Kafka and Snowflake answer a second after they were asked."""
+
+    def __init__(self, **policy: Any) -> None:
+        super().__init__(**policy)
+        self.errands: list[Errand[Any]] = []
+        self.each_second = self.do_errands
+
+    def errand(self, call: Callable[[], Any]) -> Errand[Any]:  # type: ignore[override]
+        self.errands.append(Errand(call))
+        return self.errands[-1]
+
+    def do_errands(self) -> None:
+        while self.errands:
+            self.errands.pop(0).run()
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        SinkRecord("s", state=State.FAILED, since=BEGUN, stats={"terminal": True}),
+        SinkRecord("s", Wanted.STOPPED, state=State.STOPPED),
+    ],
+)
+def test_a_schedule_that_starts_nothing_changes_and_shows_nothing(record: SinkRecord) -> None:
+    world = SlowWorld(keep_alive=True)
+    world.record, world.owner = record, Owner(1, "", 500.0)
+    assert world.run().kind == "skipped"
+    world.do_errands()
+    assert (world.notes, world.shown, world.told()) == ([], 0, [])
+
+
+def test_a_schedule_that_starts_a_sink_writes_its_state_down() -> None:
+    world = SlowWorld(keep_alive=True)
+    world.owner = Owner(1, "", 500.0)
+    world.script = {60: world.supervisor.ask}
+    world.run()
+    world.do_errands()
+    assert world.states()[:2] == ["starting", "running"]
+
+
+def test_commits_that_nobody_can_look_at_are_no_recovery_each_time() -> None:
+    world = World()
+    world.script = {30: world.commit, 60: lambda: setattr(world, "fault", SILENT), 600: world.supervisor.ask}
+    world.script |= dict.fromkeys(range(120, 600, 20), world.commit)
+    world.run()
+    assert world.told("stalled", "recovered") == ["stalled"]
+
+
+def test_another_start_of_the_driver_is_no_recovery() -> None:
+    world = World()
+    world.script = {
+        30: world.commit,
+        100: lambda: setattr(world, "end_offset", 15),
+        200: lambda: world.driver.end(-9),
+        400: lambda: world.commit(0),
+        430: world.supervisor.ask,
+    }
+    world.run()
+    assert world.told("stalled", "restarting", "recovered") == ["stalled", "restarting", "recovered"]
+    assert world.when("recovered") >= 400
+
+
+def test_a_paused_sink_asks_snowflake_as_seldom_as_an_idle_one_though_records_wait() -> None:
+    world = World()
+    world.script = {
+        30: lambda: setattr(world, "record", SinkRecord("s", Wanted.PAUSED)),
+        100: lambda: setattr(world, "end_offset", 50),
+        200: world.looks.clear,
+        1400: world.supervisor.ask,
+    }
+    world.run()
+    assert sum(world.looks) <= 1200 / world.policy.idle + 1
+
+
+def test_an_idle_driver_that_lived_long_is_no_failure_in_a_row() -> None:
+    world = World(restarts=1)
+    day = 4000
+    world.script = {second: lambda: world.driver.end(4) for second in range(day, 4 * day, day)}
+    world.script[4 * day] = world.supervisor.ask
+    assert world.run().kind == "ended"
+    assert len(world.drivers) == 4
+
+
+def test_a_start_by_hand_is_not_undone_by_an_older_stop_that_could_not_be_cleared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.record = SinkRecord("s", Wanted.STOPPED)
+    clear, refusals = world.want, [TransientError("Snowflake does not answer.")] * 2
+
+    def want(wanted: Wanted, by: str) -> None:
+        if refusals:
+            raise refusals.pop()
+        clear(wanted, by)
+
+    monkeypatch.setattr(world, "want", want)
+    world.script = {60: world.supervisor.ask}
+    assert world.run().kind == "ended"
+    assert world.record.wanted is Wanted.RUNNING
