@@ -10,6 +10,7 @@ import hashlib
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 from uuid import UUID
@@ -103,7 +104,7 @@ def status_markdown(snapshot: Snapshot) -> str:
         f"# {_plain(snapshot.sink)}: {status.verdict.word}",
         *_words(snapshot),
         _in_short(snapshot),
-        *_charts(snapshot.history),
+        *_charts(snapshot.history, snapshot.at),
         "## Figures",
         _figures(status),
         "## Partitions",
@@ -151,11 +152,11 @@ def _in_short(snapshot: Snapshot) -> str:
     return f"**{' · '.join(parts)}**"
 
 
-def _charts(history: Sequence[Sample]) -> Iterator[str]:
+def _charts(history: Sequence[Sample], until: datetime) -> Iterator[str]:
     for chart, figure in _CHARTS:
         points: list[Point] = [(sample.at, figure(sample)) for sample in history]
         if any(value is not None for _, value in points):
-            picture = b64encode(chart.svg(points).encode()).decode()
+            picture = b64encode(chart.svg(points, until).encode()).decode()
             yield f"![{chart.title}, {chart.unit}](data:image/svg+xml;base64,{picture})"
 
 

@@ -34,11 +34,14 @@ class Chart:
     colour: str
     good: float | None = None
 
-    def svg(self, points: Sequence[Point]) -> str:
-        """The picture. points: oldest first, UTC; None: not known, which leaves a gap. At least one must be known."""
+    def svg(self, points: Sequence[Point], until: datetime) -> str:
+        """The picture. points: oldest first, UTC; None: not known, which leaves a gap. At least one must be known.
+
+        until: where the axis of time ends, at the last point or later: a time in which nobody could look stays empty.
+        """
         points = _thinned(points)
         known = [value for _, value in points if value is not None]
-        field = _Field(points[0][0], points[-1][0], _ceiling(max(known)))
+        field = _Field(points[0][0], max(until, points[-1][0]), _ceiling(max(known)))
         body = [
             *self._frame(known[-1]),
             *_rows(field),
@@ -55,7 +58,7 @@ class Chart:
         size = f'width="{WIDTH - 1}" height="{HEIGHT - 1}"'
         yield f'<rect x=".5" y=".5" {size} rx="6" fill="{_GROUND}" stroke="{_LINES}"/>'
         yield _text(12, 20, f"{self.title}, {self.unit}", size=13, weight="bold")
-        yield _text(WIDTH - _RIGHT, 20, f"now {short(newest)}", anchor="end", size=13)
+        yield _text(WIDTH - _RIGHT, 20, f"last {short(newest)}", anchor="end", size=13)
 
     def _good(self, field: _Field) -> Iterator[str]:
         if self.good is None or self.good > field.top:

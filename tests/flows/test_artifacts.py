@@ -27,6 +27,12 @@ from tests.conftest import RunningStack
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SVG = "{http://www.w3.org/2000/svg}"
+
+
+def picture(points: list[Point], until: datetime = AT) -> str:
+    return CHART.svg(points, until)
+
+
 CHART = Chart("Lag", "records", "#c2410c", good=1000)
 
 
@@ -165,7 +171,7 @@ def test_charts_show_lag_and_throughput_over_time() -> None:
     words = [
         ["".join(each.itertext()) for each in drawn(b64decode(svg).decode()).iter(f"{SVG}text")] for _, svg in pictures
     ]
-    assert [each[1] for each in words] == ["now 360", "now 18", "now 90", "now 9k"]
+    assert [each[1] for each in words] == ["last 360", "last 18", "last 90", "last 9k"]
     assert all("03:04:05 UTC" in each for each in words)
 
 
@@ -177,7 +183,7 @@ def test_a_long_history_makes_no_long_text() -> None:
 
 
 def test_lines_stay_within_the_axes() -> None:
-    svg = drawn(CHART.svg(points(0, 17, 999_999, 3.5, 0)))
+    svg = drawn(picture(points(0, 17, 999_999, 3.5, 0)))
     (line,) = svg.iter(f"{SVG}polyline")
     places = [tuple(map(float, pair.split(","))) for pair in line.attrib["points"].split()]
     assert all(58 <= x <= 622 and 34 <= y <= 154 for x, y in places)
@@ -186,21 +192,28 @@ def test_lines_stay_within_the_axes() -> None:
 
 
 def test_what_is_good_is_drawn_where_the_figure_comes_near() -> None:
-    assert "good: below 1k" in CHART.svg(points(0, 900))
-    assert "good" not in CHART.svg(points(0, 90))
+    assert "good: below 1k" in picture(points(0, 900))
+    assert "good" not in picture(points(0, 90))
 
 
 def test_what_is_not_known_leaves_a_gap() -> None:
-    assert len(list(drawn(CHART.svg(points(1, 2, None, 4, 5))).iter(f"{SVG}polyline"))) == 2
+    assert len(list(drawn(picture(points(1, 2, None, 4, 5))).iter(f"{SVG}polyline"))) == 2
     silence = [*points(1, 2, 3), *[(at + timedelta(hours=1), value) for at, value in points(4, 5)]]
-    assert len(list(drawn(CHART.svg(silence)).iter(f"{SVG}polyline"))) == 2
-    assert len(list(drawn(CHART.svg(points(7))).iter(f"{SVG}circle"))) == 1
+    assert len(list(drawn(picture(silence)).iter(f"{SVG}polyline"))) == 2
+    assert len(list(drawn(picture(points(7))).iter(f"{SVG}circle"))) == 1
+
+
+def test_a_time_in_which_nobody_could_look_is_empty_at_the_end() -> None:
+    svg = picture(points(1, 2, 3), AT + timedelta(seconds=40))
+    (line,) = drawn(svg).iter(f"{SVG}polyline")
+    assert line.attrib["points"].split()[-1].split(",")[0] == "340"
+    assert "03:04:45 UTC" in svg
 
 
 def test_no_peak_is_lost_by_thinning() -> None:
     values = [0.0] * 719
     values[333] = 5000.0
-    svg = CHART.svg(points(*values))
+    svg = picture(points(*values))
     (line,) = drawn(svg).iter(f"{SVG}polyline")
     places = line.attrib["points"].split()
     assert len(places) <= MAX_POINTS
