@@ -71,7 +71,7 @@ class PrefectTelling(LogTelling):
         self._snapshot: Snapshot | None = None
         self._published, self._state = float("-inf"), ""
         self._wake, self._closing = threading.Event(), threading.Event()
-        self._silent = False
+        self._silent: set[str] = set()
         # In the caller's context: events and artifacts belong to its flow run.
         work = contextvars.copy_context().run
         self._thread = threading.Thread(target=work, args=(self._work,), name="firn-telling", daemon=True)
@@ -103,17 +103,25 @@ class PrefectTelling(LogTelling):
         self._say(last=True)
 
     def _say(self, *, last: bool = False) -> None:
-        while self._events:
-            event, data = self._events[0]
-            if not self._try(lambda event=event, data=data: self._emit(event, data)):  # type: ignore[misc]
-                break
-            self._events.popleft()
+        while self._events and self._send(*self._events.popleft()):
+            pass
         snapshot = self._snapshot
         if snapshot is None or not (last or self._due(snapshot)):
             return
         self._published, self._state = time.monotonic(), snapshot.state
-        if self._try(lambda: self._publish(snapshot)) and self._snapshot is snapshot:
+        if self._try("artifact", lambda: self._publish(snapshot)) and self._snapshot is snapshot:
             self._snapshot = None
+
+    def _send(self, event: str, data: Mapping[str, Any]) -> bool:
+        """Send one event; it is kept where Prefect is away, and dropped where it can never be sent."""
+        try:
+            sent = self._try("event", lambda: self._emit(event, data))
+        except ValueError as error:
+            self._log.warning("Event %s cannot be told to Prefect: %s", event, error)
+            return True
+        if not sent and len(self._events) < _WAITING:
+            self._events.appendleft((event, data))
+        return sent
 
     def _listen(self) -> None:
         """A worker forgets to pass cancellations on once its server was away, or it was started anew."""
@@ -130,14 +138,17 @@ class PrefectTelling(LogTelling):
     def _due(self, snapshot: Snapshot) -> bool:
         return snapshot.state != self._state or time.monotonic() - self._published >= PUBLISH_SECONDS
 
-    def _try(self, call: Callable[[], None]) -> bool:
-        """Whether it worked; that Prefect is away is told once."""
+    def _try(self, kind: str, call: Callable[[], None]) -> bool:
+        """Whether it worked; that Prefect takes none of a kind is told once. Raises ValueError as `call` does."""
         try:
             call()
+        except ValueError:
+            raise
         except Exception as error:
-            if not self._silent:
-                self._log.warning("Prefect does not answer (%s): the sink goes on without it.", type(error).__name__)
-            self._silent = True
+            if kind not in self._silent:
+                about = f"Prefect takes no {kind} ({type(error).__name__})"
+                self._log.warning("%s: the sink goes on without it.", about)
+            self._silent.add(kind)
             return False
-        self._silent = False
+        self._silent.discard(kind)
         return True

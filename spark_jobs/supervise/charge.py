@@ -77,10 +77,13 @@ class Charge:
         if self.voice.state is State.STARTING:
             self.become(State.RUNNING)
 
-    def moved(self, now: float) -> None:
-        """A committed offset moved. Whether that ends a stall, the judge says: nobody may be able to look still."""
+    def moved(self, now: float, batch: float | None = None) -> None:
+        """A committed offset moved, after so many seconds of `batch`.
+
+        Whether that ends a stall, the judge says: nobody may be able to look still.
+        """
         self.voice.flows()
-        self.judge.moved(now)
+        self.judge.moved(now, batch)
         self.backoff.progressed()
         if self.voice.state is State.STARTING:
             self.become(State.RUNNING)

@@ -55,8 +55,10 @@ SELECT ?, 'running', '', NULL, 'stopped', SYSDATE(), '', '', '{{}}', NULL
 """
 _WANT = "UPDATE {table} SET WANTED = ?, WANTED_BY = ?, WANTED_AT = SYSDATE() WHERE SINK = ?"
 # The right-hand sides see the row as it was: SINCE stays while the state does.
+# A failure of before the last wish is another one than this: it was wanted again in between.
 _NOTE = """
-UPDATE {table} SET SINCE = IFF(STATE = ? AND UPDATED_AT IS NOT NULL, SINCE, SYSDATE()), STATE = ?, WHY = ?,
+UPDATE {table} SET SINCE = IFF(STATE = ? AND UPDATED_AT IS NOT NULL
+    AND (STATE <> 'failed' OR WANTED_AT IS NULL OR SINCE >= WANTED_AT), SINCE, SYSDATE()), STATE = ?, WHY = ?,
   NEXT_STEP = ?, STATS = ?, UPDATED_AT = SYSDATE()
 WHERE SINK = ?
 """

@@ -18,7 +18,8 @@ STUCK = 3
 class Patience:
     """How long what is normal, in seconds.
 
-    stall: no offset moves though records wait, or no answer to looks. start: more than that for Spark's own start.
+    stall: no offset moves though records wait, beyond what the last batch took, or no answer to looks. start: more
+    than that for Spark's own start and its first batch.
     flush: fewer than `flush_records` records may wait for company so long (buffer.flush.time, buffer.count.records).
     hang: no sign of life in the ledger from a driver that lives. heartbeat: between two signs of an idle sink; 0: none.
     """
@@ -50,6 +51,7 @@ class Judge:
         self._moved = now
         self._trying_since: float | None = None
         self._claimed_at: float | None = None
+        self._batch = 0.0
 
     @property
     def blind(self) -> bool:
@@ -68,9 +70,10 @@ class Judge:
         """A look met an error."""
         self._fault = fault
 
-    def moved(self, now: float) -> None:
-        """A committed offset moved."""
+    def moved(self, now: float, batch: float | None = None) -> None:
+        """A committed offset moved. batch: how long that batch took; the next one may take as long."""
         self._moved, self._trying_since, self._claimed_at = now, None, None
+        self._batch = self._batch if batch is None else batch
 
     def launched(self, now: float) -> None:
         """A driver was started; several starts without progress count from the first."""
@@ -97,7 +100,9 @@ class Judge:
             return None
         begun = max(self._waits_since, self._moved)
         if not still:
-            begun = max(begun, self._trying_since or 0.0, self._claimed_at or 0.0)
+            begun = max(begun, self._trying_since or 0.0)
+            if self._claimed_at is not None:  # the first batch of a driver is the slowest
+                begun = max(begun, self._claimed_at + self._patience.start)
         if now - begun < self._limit(lag, starting=starting and not still):
             return None
         waits = f"{counted(lag, 'record')} waiting" if lag else "records waiting"
@@ -124,7 +129,7 @@ class Judge:
         return None
 
     def _limit(self, lag: int, *, starting: bool) -> float:
-        limit = self._patience.stall
+        limit = self._patience.stall + self._batch
         if 0 < lag < self._patience.flush_records:
             limit += self._patience.flush
         return limit + (self._patience.start if starting else 0.0)

@@ -50,6 +50,11 @@ class Meter:
         return max((each.lag_seconds for each in self.partitions if each.lag_seconds is not None), default=None)
 
     @property
+    def batch_seconds(self) -> float:
+        """How long the last batch took."""
+        return (self.ship_seconds or 0.0) + (self.commit_seconds or 0.0)
+
+    @property
     def history(self) -> tuple[Sample, ...]:
         """The samples, oldest first."""
         return tuple(self._history)

@@ -21,7 +21,8 @@ class Outcome:
     """How supervision ended.
 
     ended: the driver was done or was asked to end; stopped: FIRN_SINKS wants it so; skipped: nothing was started;
-    cancelled: somebody cancelled the run that supervised; failed: `error` says why. report: the last driver's `RunReport` as plain values, empty where none made one.
+    cancelled: somebody cancelled the run that supervised; failed: `error` says why. report: the last driver's
+    `RunReport` as plain values, empty where none made one.
     """
 
     kind: Literal["ended", "stopped", "skipped", "cancelled", "failed"]

@@ -8,6 +8,9 @@ from firn.connector.config import SinkConfig
 from spark_jobs.sink.offsets import running_within
 from spark_jobs.supervise.judge import Patience
 
+SLEEPING_SECONDS = 600.0
+"""Between two looks at Snowflake at an idle sink without heartbeats, whose warehouse is to sleep."""
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -63,7 +66,7 @@ def policy_of(
         keep_alive=keep_alive,
         by=by,
         alive_within=running_within(config),
-        idle=max(Policy.idle, config.heartbeat_seconds),
+        idle=max(Policy.idle, config.heartbeat_seconds) if config.heartbeat_seconds else SLEEPING_SECONDS,
         restarts=restarts,
         lag_records=lag_records,
         lag_seconds=lag_seconds,

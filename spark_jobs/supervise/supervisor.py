@@ -150,7 +150,7 @@ class Supervisor:
         elif event == "committed":
             self._meter.committed(self._today(), data)
             self._charge.lookout.stir()
-            self._charge.moved(now)
+            self._charge.moved(now, self._meter.batch_seconds)
         if not self._gathering.takes(event, data):
             self._voice.event(event, sentence, data)
 

@@ -83,6 +83,7 @@ def _at_work(config: SinkConfig, seen: Observation) -> Verdict:
     if record and record.state is State.STARTING and _within(record, STARTING_SECONDS):
         return _as_noted(Word.STARTING, record)
     limit = STALL_SECONDS + (config.buffer.seconds if seen.lag < config.buffer.records else 0)
+    limit += float(record.stats.get("batch_seconds") or 0) if record else 0  # the next batch may take as long
     quiet = _quiet_seconds(seen)
     if seen.lag and quiet >= limit:
         why = f"No committed offset has moved for {spoken(quiet)}, with {counted(seen.lag, 'record')} waiting."

@@ -176,7 +176,7 @@ def test_pause_ends_the_driver_and_resume_starts_another() -> None:
         50: lambda: want(Wanted.PAUSED),
         60: lambda: setattr(world, "end_offset", 50),
         400: lambda: want(Wanted.RUNNING),
-        500: world.supervisor.ask,
+        520: world.supervisor.ask,
     }
     world.run()
     assert world.drivers[0].asked
@@ -359,3 +359,22 @@ def test_an_idle_sink_asks_snowflake_for_no_more_than_its_heartbeat() -> None:
     assert sum(world.looks) <= 600 / 30 + 2
     assert len(world.looks) > 100  # Kafka is asked all the while
     assert [state for _, state, _ in world.notes] == [State.STOPPED]
+
+
+def test_a_batch_may_take_as_long_as_the_one_before() -> None:
+    world = World()
+
+    def commit() -> None:
+        world.commit()
+        world.driver.tells("committed", ship_seconds=60.0, commit_seconds=10.0)
+
+    world.script = {
+        10: commit,
+        12: lambda: setattr(world, "end_offset", 50),
+        100: commit,
+        101: lambda: setattr(world, "end_offset", 90),
+        300: world.supervisor.ask,
+    }
+    world.run()
+    (stalled,) = [at for at, event, _ in world.events if event == "stalled"]
+    assert stalled > 101 + 70 + 45
