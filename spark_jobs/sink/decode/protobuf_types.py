@@ -35,9 +35,7 @@ WRAPPERS = {
 }
 
 
-def struct_fields(
-    message: Descriptor, options: ProtobufOptions
-) -> list[tuple[str, FieldDescriptor | OneofDescriptor]]:
+def struct_fields(message: Descriptor, options: ProtobufOptions) -> list[tuple[str, FieldDescriptor | OneofDescriptor]]:
     """Names and content of a struct's fields: those of unions before the others, as officially."""
     proto = DescriptorProto()
     message.CopyToProto(proto)

@@ -176,7 +176,7 @@ def test_pause_ends_the_driver_and_resume_starts_another() -> None:
         50: lambda: want(Wanted.PAUSED),
         60: lambda: setattr(world, "end_offset", 50),
         400: lambda: want(Wanted.RUNNING),
-        520: world.supervisor.ask,
+        560: world.supervisor.ask,
     }
     world.run()
     assert world.drivers[0].asked
