@@ -12,6 +12,7 @@ from spark_jobs.supervise.charge import Charge
 from spark_jobs.supervise.control import State, Wanted
 from spark_jobs.supervise.judge import Words
 from spark_jobs.supervise.outcome import Outcome
+from spark_jobs.supervise.verdict import STARTING_SECONDS
 
 if TYPE_CHECKING:
     from spark_jobs.supervise.observe import Observation
@@ -59,6 +60,9 @@ class Wishes:
                 f"Nothing was started: the sink failed and needs a person. {record.why} {record.next_step} "
                 "Then `firn sink resume`, or a start by hand.",
             )
+        if record and record.state is State.STARTING and (record.silent_seconds or 0.0) < STARTING_SECONDS:
+            # Its driver has not claimed yet, and would fence this one's, or be fenced by it.
+            return Outcome("skipped", f"Nothing was started: {record.seen_on or 'another run'} is starting the sink.")
         if seen.owner is not None and seen.owner.runs(charge.policy.alive_within):
             charge.attached = charge.voice.silent = True
             charge.become(State.RUNNING, Words("Another run holds the sink and lives; this one watches it.", ""))

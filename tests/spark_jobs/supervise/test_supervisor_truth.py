@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -114,3 +115,17 @@ def test_a_start_by_hand_is_not_undone_by_an_older_stop_that_could_not_be_cleare
     world.script = {60: world.supervisor.ask}
     assert world.run().kind == "ended"
     assert world.record.wanted is Wanted.RUNNING
+
+
+def test_a_start_by_schedule_leaves_a_driver_alone_that_somebody_starts() -> None:
+    world = World(keep_alive=True)
+    world.silent = 1000.0
+    world.record = SinkRecord("s", state=State.STARTING, silent_seconds=20.0, stats={"host": "h", "pid": 7})
+    assert world.run().kind == "skipped"
+    assert world.drivers == []
+    late = World(keep_alive=True)
+    late.silent = 1000.0
+    late.record = replace(world.record, silent_seconds=200.0)
+    late.script = {50: late.supervisor.ask}
+    assert late.run().kind == "ended"
+    assert len(late.drivers) == 1
