@@ -186,6 +186,9 @@ def test_what_the_ui_starts_runs_on_the_worker(stack: Any, client: SyncPrefectCl
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    maintenance = client.read_deployment_by_name("maintenance/maintenance")
+    (schedule,) = maintenance.schedules
+    client.update_deployment_schedule(maintenance.id, schedule.id, active=True)
     cheap = [start("maintenance/maintenance"), start("sink/sink-control", action="resume")]
     prefect("deployment", "run", "pipeline/pipeline", "--param", "count=20", "--watch")
     artifact = json.loads(prefect("artifact", "inspect", "pipeline", "--limit", "1", "--output", "json"))[0]
@@ -196,3 +199,11 @@ def test_what_the_ui_starts_runs_on_the_worker(stack: Any, client: SyncPrefectCl
     ended = [client.read_flow_run(id).state_type for id in cheap]
     wait_until(lambda: all(client.read_flow_run(id).state.is_final() for id in cheap), what=f"runs end: {ended}")
     assert [str(client.read_flow_run(id).state_name) for id in cheap] == ["Completed", "Completed"]
+    planned = FlowRunFilter.model_validate(
+        {"deployment_id": {"any_": [str(maintenance.id)]}, "state": {"type": {"any_": ["SCHEDULED"]}}}
+    )
+    try:
+        # The server's scheduler looks once a minute, which has passed meanwhile.
+        wait_until(lambda: client.read_flow_runs(flow_run_filter=planned), seconds=90, what="a schedule makes runs")
+    finally:
+        client.update_deployment_schedule(maintenance.id, schedule.id, active=False)
