@@ -42,13 +42,14 @@ class Charge:
         observer: Observing,
         notes: Noting,
         telling: Telling,
-        errands: Running,
+        looking: Running,
+        writing: Running,
         today: Callable[[], datetime],
     ) -> None:
         self.sink, self.policy, self.today = sink, policy, today
         self.driving = Driving(launch, read_end)
-        self.lookout = Lookout(observer, errands, look=policy.look, idle=policy.idle)
-        self.voice = Voice(sink, notes, telling, errands, today())
+        self.lookout = Lookout(observer, looking, look=policy.look, idle=policy.idle)
+        self.voice = Voice(sink, notes, telling, writing, today())
         self.voice.silent = policy.keep_alive  # until it is known that there is anything to do (`wishes`)
         self.judge, self.meter = Judge(policy.patience, now), Meter()
         self.backoff = Backoff(first=policy.backoff_first, longest=policy.backoff_longest, cap=policy.restarts)

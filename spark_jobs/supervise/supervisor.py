@@ -80,7 +80,9 @@ class Supervisor:
             observer=observer,
             notes=notes,
             telling=telling,
-            errands=errands or Errands(),
+            # Apart: that Kafka does not answer a look must not delay that it is written down.
+            looking=errands or Errands(),
+            writing=errands or Errands(),
             today=today,
         )
         self._driving, self._voice, self._judge, self._meter = charge.driving, charge.voice, charge.judge, charge.meter
@@ -88,6 +90,7 @@ class Supervisor:
         self._gathering = Gathering()
         self._alarms = Alarms(policy.lag_records, policy.lag_seconds)
         self._asked, self._abort = False, False
+        self._wishing = not policy.keep_alive  # a start by hand says first that the sink is to run
         self._fenced: tuple[End, float] | None = None
 
     @property
@@ -211,6 +214,9 @@ class Supervisor:
 
     def _look(self, now: float) -> Outcome | None:
         """Look if it is time; take in what came back. Outcome: where there is nothing to supervise (any more)."""
+        if self._wishing and self._voice.wished():
+            self._wishing = False
+            self._charge.lookout.look_now()  # a look that began before that may bring what was wanted before
         waits = self._meter.lag > 0 and not self._charge.paused  # nothing but a wish changes a sink that is paused
         flows = waits or self._voice.state in (State.STARTING, State.STALLED) or self._wishes.undecided
         answer = self._charge.lookout.step(now, flows=flows or self._fenced is not None)
@@ -228,7 +234,7 @@ class Supervisor:
         if ledger and self._fenced:
             alive = seen.owner is not None and seen.owner.runs(self._policy.alive_within)
             return self._lost(self._fenced[0], alive=alive)
-        obeys = ledger and self._voice.wished() and not (self._asked or self._abort)
+        obeys = ledger and not self._wishing and not (self._asked or self._abort)
         outcome = self._wishes.obey(now, seen) if obeys else None
         if outcome is None:  # what ended is shown by its last words; a start that found nothing to do shows nothing
             self._voice.show(self.snapshot)

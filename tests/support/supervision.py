@@ -11,7 +11,7 @@ from typing import Any
 from firn.errors import FirnError, TransientError
 from spark_jobs.sink.ledger_owner import Owner, Totals
 from spark_jobs.supervise.control import SinkRecord, State, Wanted
-from spark_jobs.supervise.errands import Errand
+from spark_jobs.supervise.errands import Errand, Running
 from spark_jobs.supervise.observe import Observation, PartitionLag
 from spark_jobs.supervise.outcome import Outcome, end_of
 from spark_jobs.supervise.policy import Policy
@@ -62,7 +62,7 @@ def error(code: int, what: str = "It broke.") -> dict[str, object]:
 class World:
     """Everything outside a supervisor. `script[second]` is called when the clock gets there."""
 
-    def __init__(self, **policy: Any) -> None:
+    def __init__(self, *, errand: Running | None = None, **policy: Any) -> None:
         self.now = 0.0
         self.policy = Policy(**policy)
         self.drivers: list[FakeDriver] = []
@@ -89,7 +89,7 @@ class World:
             observer=self,
             notes=self,
             telling=self,
-            errands=self.errand,
+            errands=errand or self.errand,
             clock=lambda: self.now,
             today=lambda: BEGUN + timedelta(seconds=self.now),
             wake=self,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from firn.errors import BadRecordError, ConfigError, FencedError, TerminalError, TransientError
 from spark_jobs.sink.ledger_owner import Owner
 from spark_jobs.supervise.control import SinkRecord, State, Wanted
+from spark_jobs.supervise.errands import Errand
 from spark_jobs.supervise.judge import Patience
 from tests.support.supervision import BEGUN, SILENT, World, error
 
@@ -296,6 +299,31 @@ def test_a_start_by_hand_clears_a_stop() -> None:
     world.run()
     assert len(world.drivers) == 1
     assert (world.record.wanted, world.record.wanted_by) == (Wanted.RUNNING, "bob")
+
+
+def test_a_look_that_began_before_a_start_by_hand_was_written_down_is_not_obeyed() -> None:
+    late: list[Errand[Any]] = []
+
+    def in_time(call: Callable[[], Any]) -> Errand[Any]:
+        """The first look has read before the wish was written, and both come back later."""
+        errand: Errand[Any] = Errand(call)
+        if len(late) < 2:
+            late.append(errand)
+        else:
+            errand.run()
+        return errand
+
+    world = World(errand=in_time)
+    world.record = SinkRecord("s", Wanted.STOPPED, "ann")
+
+    def answer() -> None:
+        wish, look = late
+        look.run()
+        wish.run()
+
+    world.script = {5: answer, 60: world.supervisor.ask}
+    assert world.run().kind == "ended"
+    assert len(world.drivers) == 1
 
 
 def test_a_run_that_was_fenced_by_one_that_lives_writes_nothing_over_its_state() -> None:
