@@ -44,6 +44,8 @@ class Wishes:
             self._resume(now)
         elif charge.attached:
             self._take_over(now, seen)
+        elif not charge.driving.running and charge.start_at is None:
+            charge.start_at = now  # it was stopped, and is wanted again before its supervisor had ended
         return None
 
     def _decide(self, now: float, seen: Observation) -> Outcome | None:

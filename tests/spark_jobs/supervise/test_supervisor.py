@@ -321,9 +321,27 @@ def test_a_look_that_began_before_a_start_by_hand_was_written_down_is_not_obeyed
         look.run()
         wish.run()
 
-    world.script = {5: answer, 60: world.supervisor.ask}
+    asked: list[bool] = []
+    world.script = {5: answer, 59: lambda: asked.append(world.drivers[0].asked), 60: world.supervisor.ask}
     assert world.run().kind == "ended"
-    assert len(world.drivers) == 1
+    assert asked == [False]
+
+
+def test_a_sink_that_is_wanted_again_before_it_has_stopped_goes_on() -> None:
+    world = World()
+
+    def stubborn() -> None:
+        world.driver.ends_when_asked = False
+
+    world.script = {
+        45: stubborn,
+        50: lambda: world.want(Wanted.STOPPED, "ann"),
+        100: lambda: world.driver.end(0, report={"sink": "s"}),
+        101: lambda: world.want(Wanted.RUNNING, "ann"),
+        200: world.supervisor.ask,
+    }
+    assert world.run().kind == "ended"
+    assert len(world.drivers) == 2
 
 
 def test_a_run_that_was_fenced_by_one_that_lives_writes_nothing_over_its_state() -> None:
