@@ -151,11 +151,11 @@ def open_connection(
     *,
     query_tag: str = "firn",
     lock_seconds: int = LOCK_TIMEOUT_SECONDS,
-    answer_seconds: int = NETWORK_TIMEOUT_SECONDS,
+    answer_seconds: int | None = None,
 ) -> SnowflakeConnection:
     """A session in UTC with autocommit on, in which locks, queues and statements are bounded. The caller closes it.
 
-    answer_seconds: how long this process waits for an answer. It goes through `login.proxy`; without one the driver
+    answer_seconds: how long this process waits for an answer; NETWORK_TIMEOUT_SECONDS where it is left out. It goes through `login.proxy`; without one the driver
     follows the environment (HTTPS_PROXY). Raises AuthenticationError, TransientError and others of `translated`, about
     the proxy where that is the cause.
     """
@@ -175,7 +175,7 @@ def open_connection(
             port=login.port,
             protocol=login.protocol,
             login_timeout=LOGIN_TIMEOUT_SECONDS,
-            network_timeout=answer_seconds,
+            network_timeout=answer_seconds or NETWORK_TIMEOUT_SECONDS,
             application="firn",
             autocommit=True,
             paramstyle="qmark",

@@ -47,6 +47,10 @@ class StopRequestedError(TransientError):
     """The run was asked to stop between two batches."""
 
 
+class BatchFailedError(Exception):
+    """What Spark is told of a batch that failed: that it did. Why is in `BatchRunner.failure`."""
+
+
 class PlanAgainError(FirnError):
     """Nothing failed: there are new partitions, or what is planned must be cut otherwise. Claim and plan again."""
 
@@ -134,10 +138,14 @@ class BatchRunner:
                     self._run(frame, batch_id)
             except FirnError as error:
                 self.failure = error
-                raise
             except Exception as error:
                 self.failure = unexpected(error)
-                raise
+                log.exception("a batch of the sink failed")
+            else:
+                return
+        # Short, and without a traceback: Spark takes the text apart with a regular expression, whose stack overflows on
+        # a long one, and its stream would die without a word.
+        raise BatchFailedError(type(self.failure).__name__)
 
     def _name(self, batch_id: int) -> str:
         return f"{self._ledger.epoch}-{batch_id}"
