@@ -155,9 +155,9 @@ def open_connection(
 ) -> SnowflakeConnection:
     """A session in UTC with autocommit on, in which locks, queues and statements are bounded. The caller closes it.
 
-    answer_seconds: how long this process waits for an answer; NETWORK_TIMEOUT_SECONDS where it is left out. It goes through `login.proxy`; without one the driver
-    follows the environment (HTTPS_PROXY). Raises AuthenticationError, TransientError and others of `translated`, about
-    the proxy where that is the cause.
+    answer_seconds: how long this process waits for an answer; NETWORK_TIMEOUT_SECONDS where it is left out. It goes
+    through `login.proxy`; without one the driver follows the environment (HTTPS_PROXY). Raises AuthenticationError,
+    TransientError and others of `translated`, about the proxy where that is the cause.
     """
     kind = proxied_connection(login.proxy) if login.proxy else SnowflakeConnection
     options = connection_options(login.proxy) if login.proxy else {}
