@@ -17,6 +17,10 @@ from firn.settings import PROJECT_ROOT, Settings, load_settings
 FIRN = Path(sys.executable).with_name("firn")
 STOP_SECONDS = 120
 
+# Whatever starts tests in the background leaves SIGINT ignored, and every process that they start inherits that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def run_firn(
     home: Path, *args: str | Path, timeout: float = 120, check: bool = True, env: dict[str, str] | None = None
