@@ -160,22 +160,24 @@ class BatchRunner:
         )
         between = time.monotonic()
         staged, stops, cuts = shipped.of(Staged), shipped.of(Stopped), shipped.of(Cut)
+        tolerated = shipped.of(Tolerated)
+        brought = _brought(staged, tolerated)
         ended: list[Stopped | Cut] = [*stops, *cuts]
         moves = self._ledger.plan(ends, {each.where: each.offset for each in ended})
         _check_inside(staged, moves)
         name = self._name(batch_id)
         if moves:
-            self._commit(name, moves, staged, shipped.of(Tolerated))
+            self._commit(name, moves, staged, brought)
         self._ledger.advance(ends, moves)
-        self._forget_letters(shipped.of(Tolerated))
+        self._forget_letters(tolerated)
         committed = Committed(
             batch=name,
-            rows=sum(file.rows for file in staged),
+            rows=brought.records,
             size=sum(file.size for file in staged),
-            text_size=sum(file.text_size for file in staged),
+            text_size=brought.bytes,
             files=len(staged),
             moves=moves,
-            tolerated=tuple(shipped.of(Tolerated)),
+            tolerated=tuple(tolerated),
             ship_seconds=between - begun,
             commit_seconds=time.monotonic() - between,
             schema_ids=tuple(sorted({schema_id for file in staged for schema_id in file.schema_ids})),
@@ -224,15 +226,13 @@ class BatchRunner:
             raise failed.unwrap()
         return reports
 
-    def _commit(
-        self, name: str, moves: tuple[Move, ...], staged: Sequence[Staged], tolerated: Sequence[Tolerated]
-    ) -> None:
+    def _commit(self, name: str, moves: tuple[Move, ...], staged: Sequence[Staged], brought: Totals) -> None:
         """Rows and ledger in one transaction; the ledger last, so that its lock is held for a moment only."""
         self._confirm(sorted({move.where.topic for move in moves}))
         try:
             with transaction(self._connection):
                 copy_files(self._connection, self._context.namespace, self._stage, staged, self._loads)
-                self._table.move(self._connection, self._ledger.epoch, name, moves, _brought(staged, tolerated))
+                self._table.move(self._connection, self._ledger.epoch, name, moves, brought)
         except RefusedError as error:
             self._table.keep(self._connection, self._ledger.epoch, error.files)
             raise
