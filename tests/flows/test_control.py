@@ -6,53 +6,30 @@ import getpass
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
 from firn import kafka
 from firn.connector.parse import load_sink_config
 from firn.errors import TransientError
-from firn.settings import load_settings
 from firn.snowflake import SnowflakeLogin, connect
-from flows.commands.sink import add
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.source import partitions_of
 from spark_jobs.supervise.control import SinkRecord, SinkRecords, State, Wanted
 from tests.support.kafka import Topic
-from tests.support.sinks import connector_file, login_of, wait_until
-from tests.support.snowflake import drop_schema, make_schema
+from tests.support.sinks import connector_file, wait_until
+from tests.support.snowflake import schema_of_its_own
 
 pytestmark = pytest.mark.stack
 
 
 @pytest.fixture(scope="module")
 def schema(stack) -> Iterator[str]:
-    name = f"WANTED_{uuid.uuid4().hex[:8].upper()}"
-    make_schema(stack.settings, name)
-    yield name
-    drop_schema(stack.settings, name)
-
-
-@pytest.fixture
-def login(stack, schema: str) -> SnowflakeLogin:
-    return replace(login_of(stack.settings), schema=schema)
-
-
-@pytest.fixture
-def firn(stack, schema: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """Runs `firn sink ...` within this process, against the schema."""
-    monkeypatch.setenv("FIRN_HOME", str(stack.home))
-    monkeypatch.setenv("FIRN_SNOWFLAKE_SCHEMA", schema)
-    load_settings.cache_clear()
-    app = typer.Typer()
-    add(app)
-    return lambda *arguments: CliRunner().invoke(app, ["sink", *map(str, arguments)])
+    with schema_of_its_own(stack.settings, "WANTED") as name:
+        yield name
 
 
 @pytest.fixture(scope="module")

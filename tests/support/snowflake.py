@@ -48,6 +48,17 @@ def drop_schema(settings: Settings, name: str) -> None:
         execute(connection, f"DROP SCHEMA {settings.snowflake_database}.{name}")
 
 
+@contextmanager
+def schema_of_its_own(settings: Settings, prefix: str) -> Iterator[str]:
+    """The name of a schema of `make_schema` that is gone after the block."""
+    name = f"{prefix}_{uuid.uuid4().hex[:8].upper()}"
+    make_schema(settings, name)
+    try:
+        yield name
+    finally:
+        drop_schema(settings, name)
+
+
 @dataclass
 class OwnUser:
     """A user with a role and a secret of its own, whose key a test may rotate, and whose grants it may take away.

@@ -21,15 +21,6 @@ COPY = (
 )
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("snowflake") / "data")
-    with server.connect(database=None, schema=None) as connection:
-        run(connection, "CREATE DATABASE STREAMING")
-    yield server
-    server.stop()
-
-
 @pytest.fixture
 def c(server: Server, tmp_path: Path) -> Iterator[SnowflakeConnection]:
     with server.connect() as connection:

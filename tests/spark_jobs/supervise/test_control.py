@@ -19,15 +19,13 @@ from firn.snowflake import SnowflakeLogin, connect, execute, query
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.supervise.control import SinkRecord, SinkRecords, State, Wanted, read_all
 from tests.support.sinks import login_of
-from tests.support.snowflake import drop_schema, make_schema
+from tests.support.snowflake import schema_of_its_own
 
 
 @pytest.fixture(scope="module")
 def schema(stack) -> Iterator[str]:
-    name = f"CONTROL_{uuid.uuid4().hex[:8].upper()}"
-    make_schema(stack.settings, name)
-    yield name
-    drop_schema(stack.settings, name)
+    with schema_of_its_own(stack.settings, "CONTROL") as name:
+        yield name
 
 
 @pytest.fixture
@@ -60,13 +58,10 @@ def records(connection: SnowflakeConnection, namespace: Namespace, sink: str) ->
 
 @pytest.mark.stack
 def test_before_anybody_made_the_table_there_is_nothing(connection, login, stack) -> None:
-    empty = Namespace(login.database, f"EMPTY_{uuid.uuid4().hex[:8].upper()}")
-    make_schema(stack.settings, empty.schema)
-    try:
+    with schema_of_its_own(stack.settings, "EMPTY") as name:
+        empty = Namespace(login.database, name)
         assert SinkRecords(empty, "orders").read(connection) is None
         assert read_all(connection, empty) == []
-    finally:
-        drop_schema(stack.settings, empty.schema)
 
 
 @pytest.mark.stack
@@ -152,16 +147,13 @@ def test_many_first_writers_at_once_make_one_table_and_one_row_a_sink(login, nam
 
 @pytest.mark.stack
 def test_a_table_without_its_lock_row_is_refused(connection, login, stack) -> None:
-    other = Namespace(login.database, f"NOLOCK_{uuid.uuid4().hex[:8].upper()}")
-    make_schema(stack.settings, other.schema)
-    try:
+    with schema_of_its_own(stack.settings, "NOLOCK") as name:
+        other = Namespace(login.database, name)
         records = SinkRecords(other, "orders")
         records.ensure(connection)
         execute(connection, f"DELETE FROM {other.qualified('FIRN_SINKS')} WHERE SINK = ''")
         with pytest.raises(TerminalError, match="no lock row"):
             records.want(connection, Wanted.PAUSED, "anna")
-    finally:
-        drop_schema(stack.settings, other.schema)
 
 
 @pytest.mark.stack
