@@ -162,6 +162,7 @@ class _Tail:
         self._lock = threading.Lock()
 
     def add(self, line: str) -> None:
+        """Keep a line; the oldest go where there are too many characters."""
         with self._lock:
             self._lines.append(line)
             self._characters += len(line) + 1
@@ -169,6 +170,7 @@ class _Tail:
                 self._characters -= len(self._lines.popleft()) + 1
 
     def lines(self) -> list[str]:
+        """The lines that are kept, oldest first."""
         with self._lock:
             return list(self._lines)
 

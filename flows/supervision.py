@@ -40,6 +40,8 @@ _ATTEND_SECONDS = 0.2
 _SLACK_SECONDS = 5.0
 _LEVELS = {"warning": logging.WARNING, "error": logging.ERROR, "critical": logging.CRITICAL}
 driver_lines = logging.getLogger("flows.driver")
+_PARENT = os.getppid()
+"""As early as this process can say: its worker may be gone before supervision begins."""
 
 
 @dataclass(frozen=True)
@@ -124,14 +126,13 @@ def _attended(
     """
     outcomes: list[Outcome] = []
     threading.Thread(target=lambda: outcomes.append(_safely(supervisor)), name="firn-supervisor", daemon=True).start()
-    parent = os.getppid()
     while True:
         try:
             # By sleeping, not by joining: an exception from another thread within join() makes Python 3.11 believe
             # that the thread has ended (https://github.com/python/cpython/issues/89437).
             while not outcomes:
                 time.sleep(_ATTEND_SECONDS)
-                if deployed and os.getppid() != parent:
+                if deployed and os.getppid() != _PARENT:
                     return _orphaned(supervisor, outcomes)
                 if cancelled.is_set():
                     supervisor.abort()

@@ -28,7 +28,7 @@ class Charge:
     """One sink. start_at: when a driver is to be started, None: not. claimed: whether the driver told of its claim.
 
     attached: another run holds the sink and this one watches. paused: FIRN_SINKS wants it so. errors, last_error: the
-    driver's ends that were not in order. report: of the last driver that made one.
+    driver's ends that were not in order; restarts: starts because of them. report: of the last driver that made one.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Charge:
         self.backoff = Backoff(first=policy.backoff_first, longest=policy.backoff_longest, cap=policy.restarts)
         self.attached = self.paused = self.claimed = False
         self.start_at: float | None = None if policy.keep_alive else now
-        self.errors, self.last_error = 0, ""
+        self.errors, self.restarts, self.last_error = 0, 0, ""
         self.report: Mapping[str, Any] = {}
 
     def become(self, state: State, words: Words | None = None) -> None:
@@ -83,7 +83,6 @@ class Charge:
 
         Whether that ends a stall, the judge says: nobody may be able to look still.
         """
-        self.voice.flows()
         self.judge.moved(now, batch)
         self.backoff.progressed()
         if self.voice.state is State.STARTING:
@@ -100,11 +99,16 @@ class Charge:
         self.become(State.RUNNING if self.claimed or self.attached else State.STARTING)
         self.voice.event("recovered", f"Sink {self.sink} moves again.", {"lag": self.meter.lag})
 
+    def tell(self, event: str, sentence: str) -> None:
+        """Tell of what was done as somebody wanted it: of a run that is watched, its own supervisor does."""
+        if not self.attached:
+            self.voice.event(event, sentence)
+
     def rest(self, now: float) -> None:
         """The driver is gone and the sink is paused."""
         self.judge.rested(now)
         self.become(State.PAUSED, Words("It was paused.", "`firn sink resume` starts it again."))
-        self.voice.event("paused", f"Sink {self.sink} is paused.")
+        self.tell("paused", f"Sink {self.sink} is paused.")
 
     def failed(self, error: FirnError, *, terminal: bool) -> Outcome:
         """It ends with an error; terminal: a person has to act before it is started again."""
@@ -140,7 +144,7 @@ class Charge:
             lag=meter.lag,
             lag_seconds=meter.lag_seconds,
             partitions=meter.partitions,
-            restarts=max(0, self.driving.starts - 1),
+            restarts=self.restarts,
             errors=self.errors,
             last_error=self.last_error,
             schema_ids=meter.schema_ids,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from firn.plural import counted
 from spark_jobs.sink.ledger_owner import spoken
 from spark_jobs.supervise.observe import PartitionLag
 from spark_jobs.supervise.status import FRESH_SECONDS, Status, written
@@ -37,7 +38,7 @@ def figures(status: Status) -> list[Figure]:
     return [
         Figure("state", row["state"], Word.RUNNING.value, _state_mark(status)),
         Figure("tasks", _tasks(status), "1 or more", _mark(status, status.tasks, bool(status.tasks))),
-        Figure("records", f"{status.totals.records:,}", "increasing", _mark(status, True, _increasing(status))),
+        Figure("records", f"{status.totals.records:,}", "increasing", _mark(status, status.whole or None, _increasing(status))),
         Figure("records/s", _number(row["records_per_second"])),
         Figure("bytes/s", _number(row["bytes_per_second"])),
         Figure("batch seconds", _number(row["batch_seconds"])),
@@ -135,7 +136,7 @@ def _error_rate(status: Status) -> str:
 
 def _errors(row: dict[str, Any]) -> str:
     """Ends of the driver that were not in order, since its supervisor began."""
-    text = f"{row['errors']} ({row['restarts']} restarts)" if row["restarts"] else str(row["errors"])
+    text = f"{row['errors']} ({counted(row['restarts'], 'restart')})" if row["restarts"] else str(row["errors"])
     return f"{text}; the last: {row['last_error']}" if row["last_error"] else text
 
 

@@ -6,15 +6,17 @@ Not for when (`lookout`, `voice`), nor for the statements (`control`, `observe`)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from snowflake.connector import SnowflakeConnection
 
-from firn.errors import TerminalError
+from firn.errors import FirnError, TerminalError
 from firn.snowflake import connect
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.supervise.control import SinkRecords, State, Wanted
 from spark_jobs.supervise.observe import Observation, Observer
+from spark_jobs.supervise.policy import pace_of
 
 
 class Looks:
@@ -28,14 +30,22 @@ class Looks:
         self._observer: Observer | None = None
 
     def look(self, *, ledger: bool = True) -> Observation:
-        """As `Observer.look`; raises the errors of `read` too."""
+        """As `Observer.look`; raises the errors of `read` too.
+
+        Kafka's fault is `unseen` of what Snowflake said in the same look: a stop is obeyed while Kafka is away.
+        """
         if self._observer is None:
             self._observer = Observer(self._read())
+        noted: Observation | None = None
         try:
-            return self._observer.look(ledger=ledger)
-        except TerminalError:
-            self.close()
-            raise
+            noted = self._observer.ask_ledger() if ledger else None
+            return self._observer.look(ledger=False)
+        except FirnError as fault:
+            if isinstance(fault, TerminalError):
+                self.close()
+            if noted is None:
+                raise
+            return replace(noted, unseen=fault)
 
     def close(self) -> None:
         """End sessions and clients."""
@@ -51,15 +61,16 @@ class Notes:
         self._read = read
 
     def note(self, state: State, *, why: str, next_step: str, stats: Mapping[str, Any]) -> None:
-        """What the sink does now. Raises the errors of `read` and of Snowflake."""
-        self._write(lambda c, records: records.note(c, state, why=why, next_step=next_step, stats=stats))
+        """What the sink does now, and its pace. Raises the errors of `read` and of Snowflake."""
+        context = self._read()
+        measured = {**stats, **pace_of(context.config)}
+        self._write(context, lambda c, records: records.note(c, state, why=why, next_step=next_step, stats=measured))
 
     def want(self, wanted: Wanted, by: str) -> None:
         """What it shall do. Raises as `note` does."""
-        self._write(lambda c, records: records.want(c, wanted, by))
+        self._write(self._read(), lambda c, records: records.want(c, wanted, by))
 
-    def _write(self, write: Callable[[SnowflakeConnection, SinkRecords], None]) -> None:
-        context = self._read()
+    def _write(self, context: SinkContext, write: Callable[[SnowflakeConnection, SinkRecords], None]) -> None:
         records = SinkRecords(context.namespace, context.config.name)
         with connect(context.login, query_tag=f"firn supervise {context.config.name}") as connection:
             records.ensure(connection)

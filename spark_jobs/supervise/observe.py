@@ -53,7 +53,8 @@ class Observation:
     """One look. at: when (UTC). absent: topics of the configuration that neither Kafka nor the ledger knows.
 
     owner: who holds the sink, by the ledger; None before its first claim. record: its row in FIRN_SINKS, if any. Both
-    are those of the last look that asked Snowflake.
+    are those of the last look that asked Snowflake. unseen: why Kafka could not be looked at, so that there are no
+    partitions: what people want holds all the same.
     """
 
     at: datetime
@@ -63,6 +64,7 @@ class Observation:
     record: SinkRecord | None
     last_commit: datetime | None = None
     absent: tuple[str, ...] = ()
+    unseen: FirnError | None = None
 
     @property
     def lag(self) -> int:

@@ -18,7 +18,8 @@ from spark_jobs.sink.context import SinkContext, kafka_login, snowflake_login
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.ledger_owner import Owner
 from spark_jobs.sink.ledger_table import LedgerTable
-from spark_jobs.supervise.control import read_all
+from spark_jobs.supervise.control import SinkRecord, read_all
+from spark_jobs.supervise.policy import at_pace
 
 
 def of_files(files: Iterable[Path], settings: Settings) -> list[SinkContext]:
@@ -34,21 +35,22 @@ def of_config(config: SinkConfig, settings: Settings) -> SinkContext:
 def of_schema(settings: Settings) -> list[SinkContext]:
     """All sinks that FIRN_SINKS of the settings' database and schema knows, by name.
 
-    Their files are elsewhere: the topics and tables are those of the last claim, the cluster is the settings'.
-    Raises the errors of `read_secret` and of Snowflake.
+    Their files are elsewhere: the topics and tables are those of the last claim, the pace (`policy.pace_of`) is that
+    which the supervisor wrote down, the cluster is the settings'. Raises the errors of `read_secret` and of Snowflake.
     """
     login = snowflake_login(SinkConfig(""), settings)
     namespace = Namespace(login.database, login.schema)
     with connect(login, query_tag="firn sink status") as connection:
-        names = [record.sink for record in read_all(connection, namespace)]
+        records = read_all(connection, namespace)
         try:
-            owners = {name: LedgerTable(namespace, name).owner(connection) for name in names}
+            owners = {each.sink: LedgerTable(namespace, each.sink).owner(connection) for each in records}
         except MissingObjectError:
             owners = {}
-    return [of_config(_config(name, owners.get(name)), settings) for name in names]
+    return [of_config(_config(each, owners.get(each.sink)), settings) for each in records]
 
 
-def _config(name: str, owner: Owner | None) -> SinkConfig:
+def _config(record: SinkRecord, owner: Owner | None) -> SinkConfig:
     targets = tuple(owner.targets.items()) if owner else ()
     topics = tuple(topic for topic, _ in targets)
-    return SinkConfig(name, topics, table_map=targets, value=ConverterConfig(Format.STRING))
+    config = SinkConfig(record.sink, topics, table_map=targets, value=ConverterConfig(Format.STRING))
+    return at_pace(config, record.stats)

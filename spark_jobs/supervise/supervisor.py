@@ -202,7 +202,7 @@ class Supervisor:
         if pause is None:
             error = end.error or TransientError("The driver ends by itself again and again.")
             return self._charge.failed(error, terminal=False)
-        self._charge.start_at = now + pause
+        self._charge.start_at, self._charge.restarts = now + pause, self._charge.restarts + 1
         what = end.error.what if end.error else "The driver ended by itself."
         sentence = f"{what} It is started again in {pause:.0f} s (start {self._driving.starts + 1})."
         if self._voice.state is not State.STALLED:
@@ -225,12 +225,16 @@ class Supervisor:
         if answer is None:
             return None
         seen, ledger = answer
+        fault = seen if isinstance(seen, FirnError) else seen.unseen
+        if fault:
+            self._judge.unanswered(fault)
         if isinstance(seen, FirnError):
-            self._judge.unanswered(seen)
             return None
-        if self._meter.looked(now, seen, ledger=ledger):
-            self._charge.moved(now)
-        self._judge.answered(now, self._meter.lag)
+        if not fault:
+            if self._meter.looked(now, seen, ledger=ledger):
+                self._charge.moved(now)
+                self._voice.flows()
+            self._judge.answered(now, self._meter.lag)
         if ledger and self._fenced:
             alive = seen.owner is not None and seen.owner.runs(self._policy.alive_within)
             return self._lost(self._fenced[0], alive=alive)
@@ -288,7 +292,7 @@ class Supervisor:
             self._voice.event(event, sentence, data)
         if outcome.kind in ("ended", "stopped"):
             self._charge.become(State.STOPPED, Words(outcome.sentence, ""))
-            self._voice.event("stopped", outcome.sentence)
+            self._charge.tell("stopped", outcome.sentence)
         if outcome.kind == "skipped":
             return
         self._voice.show(self.snapshot)

@@ -80,7 +80,7 @@ class Voice:
         self._telling.show(snapshot)
 
     def flows(self) -> None:
-        """Records were committed: figures have changed."""
+        """A look saw that records were committed: figures have changed, and are known."""
         self._flowed = True
 
     def want(self, wanted: Wanted, by: str) -> None:

@@ -33,6 +33,8 @@ class Wishes:
         charge = self._charge
         if self.undecided and (skipped := self._decide(now, seen)):
             return skipped
+        if charge.attached and seen.wanted is not Wanted.RUNNING and self._held(seen):
+            return None  # it is for the run that holds the sink to obey, and neither is so before that has
         if seen.wanted is Wanted.STOPPED:
             charge.start_at = None
             if not charge.driving.running:
@@ -47,6 +49,10 @@ class Wishes:
         elif not charge.driving.running and charge.start_at is None:
             charge.start_at = now  # it was stopped, and is wanted again before its supervisor had ended
         return None
+
+    def _held(self, seen: Observation) -> bool:
+        """Whether a run holds the sink and lives."""
+        return seen.owner is not None and seen.owner.runs(self._charge.policy.alive_within)
 
     def _decide(self, now: float, seen: Observation) -> Outcome | None:
         """Whether a start by schedule has anything to do."""
@@ -65,7 +71,7 @@ class Wishes:
         if record and record.state is State.STARTING and (record.silent_seconds or 0.0) < STARTING_SECONDS:
             # Its driver has not claimed yet, and would fence this one's, or be fenced by it.
             return Outcome("skipped", f"Nothing was started: {record.seen_on or 'another run'} is starting the sink.")
-        if seen.owner is not None and seen.owner.runs(charge.policy.alive_within):
+        if self._held(seen):
             charge.attached = charge.voice.silent = True
             charge.become(State.RUNNING, Words("Another run holds the sink and lives; this one watches it.", ""))
             log.info("Another run holds sink %s and lives: this one watches it.", charge.sink)
@@ -89,7 +95,7 @@ class Wishes:
         charge.paused = False
         charge.backoff.progressed()
         charge.judge.rested(now)
-        charge.voice.event("resumed", f"Sink {charge.sink} goes on.")
+        charge.tell("resumed", f"Sink {charge.sink} goes on.")
         if charge.attached:
             charge.become(State.RUNNING)
         elif not charge.driving.running:
@@ -98,9 +104,8 @@ class Wishes:
 
     def _take_over(self, now: float, seen: Observation) -> None:
         """Start a driver once the run that is watched is silent, or ended and nobody claimed since."""
-        charge = self._charge
-        owner = seen.owner
-        if owner is not None and owner.runs(charge.policy.alive_within):
+        charge, owner = self._charge, seen.owner
+        if self._held(seen):
             self._released = None
             return
         if self._released is None:

@@ -7,13 +7,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from firn import kafka
 from firn.connector.parse import load_sink_config
-from firn.snowflake import SnowflakeLogin, connect
+from firn.snowflake import SnowflakeLogin, connect, execute
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.ledger import Move, TopicPartition
 from spark_jobs.sink.ledger_owner import Totals
@@ -21,6 +22,8 @@ from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.source import partitions_of
 from spark_jobs.sink.transaction import transaction
 from spark_jobs.supervise.control import SinkRecords, State
+from spark_jobs.supervise.notes import Notes
+from spark_jobs.supervise.subjects import of_files
 from tests.conftest import FIRN
 from tests.support.kafka import Topic
 from tests.support.sinks import connector_file, wait_until
@@ -110,6 +113,23 @@ def test_without_a_file_topics_are_those_of_the_last_claim(firn, login, topic, t
     found = rows[f"s_{topic.table}"]
     assert (found["state"], found["lag"], found["tasks"]) == ("Running", 2, 2)
     assert {each["table"] for each in found["partitions"]} == {topic.table}
+
+
+def test_without_a_file_a_sink_is_judged_by_its_own_pace(stack, firn, login, topic, tmp_path) -> None:
+    """One without heartbeats that waits ten minutes for company: silent and still, and as well as with its file."""
+    pace = {"firn__heartbeat__seconds": "0", "buffer__flush__time": "600", "tasks__max": "2"}
+    file = connector_file(tmp_path, topic, **pace)
+    topic.send([b"x"])
+    claim(login, file, topic)
+    (context,) = of_files([file], stack.settings)
+    Notes(lambda: replace(context, login=login)).note(State.RUNNING, why="", next_step="", stats={})
+    with connect(login) as connection:
+        for change in ("FIRN_OFFSETS SET UPDATED_AT", "FIRN_SINKS SET SINCE"):
+            name = change.split()[-1]
+            execute(connection, f"UPDATE {change} = DATEADD(SECOND, -150, {name}) WHERE SINK = 's_{topic.table}'")
+    rows = {row["sink"]: row for row in map(json.loads, firn("status", "--json").stdout.splitlines())}
+    for row in (json.loads(firn("status", file, "--json").stdout), rows[f"s_{topic.table}"]):
+        assert (row["state"], row["tasks_max"]) == ("Running", 2)
 
 
 def test_a_sink_that_cannot_be_seen_is_unknown_and_the_others_are_shown(firn, topic, tmp_path) -> None:

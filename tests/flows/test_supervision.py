@@ -103,6 +103,13 @@ def test_a_worker_that_is_gone_ends_the_run_in_order(monkeypatch: pytest.MonkeyP
     assert "worker" in outcome.error.what
 
 
+def test_a_worker_that_was_gone_before_supervision_began_ends_the_run_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = Fake()
+    monkeypatch.setattr(os, "getppid", lambda: 1)
+    assert "worker" in str(attended(fake).error)
+    assert fake.calls[0] == "ask"
+
+
 def test_a_terminal_that_is_gone_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = Fake()
     pids = iter([1234])

@@ -69,6 +69,7 @@ class World:
         self.begin: Callable[[FakeDriver], None] = lambda driver: driver.tells("started", epoch=len(self.drivers))
         self.end_offset = self.next_offset = 0
         self.fault: FirnError | None = None
+        self.kafka_fault: FirnError | None = None
         self.owner: Owner | None = None
         self.beats = True
         self.silent = 0.0
@@ -110,6 +111,9 @@ class World:
         if self.owner is None:
             self.silent = 0.0 if alive else self.silent + 1
         owner = self.owner or Owner(len(self.drivers), "run", self.silent, totals=Totals(self.next_offset, 10, 1, 0, 0))
+        if self.kafka_fault:
+            at = BEGUN + timedelta(seconds=self.now)
+            return Observation(at, (), owner, self.record.wanted, self.record, unseen=self.kafka_fault)
         lag = self.end_offset - self.next_offset
         partition = PartitionLag("t", 0, "T", self.next_offset, self.end_offset, lag, 1.0 if lag > 0 else None, lag < 0)
         return Observation(BEGUN + timedelta(seconds=self.now), (partition,), owner, self.record.wanted, self.record)

@@ -129,3 +129,73 @@ def test_a_start_by_schedule_leaves_a_driver_alone_that_somebody_starts() -> Non
     late.script = {50: late.supervisor.ask}
     assert late.run().kind == "ended"
     assert len(late.drivers) == 1
+
+
+@pytest.mark.parametrize("keep_alive", [True, False])
+def test_what_people_want_is_done_while_kafka_does_not_answer(keep_alive: bool) -> None:
+    world = World(keep_alive=keep_alive)
+    world.silent = 1000.0
+    world.kafka_fault = SILENT
+    world.script = {100: lambda: world.want(Wanted.PAUSED, "ann"), 200: lambda: world.want(Wanted.STOPPED, "ann")}
+    assert world.run().kind == "stopped"
+    assert world.told("stalled", "recovered", "paused", "stopped") == ["stalled", "paused", "stopped"]
+    assert 45 <= world.when("stalled") <= 60
+    assert world.when("paused") <= 100 + world.policy.idle + 1
+    assert world.now <= 200 + world.policy.idle + 1
+
+
+def test_a_schedule_tells_no_stall_of_a_sink_that_was_stopped_while_kafka_does_not_answer() -> None:
+    world = World(keep_alive=True)
+    world.record, world.kafka_fault = SinkRecord("s", Wanted.STOPPED, "ann"), SILENT
+    assert world.run().kind == "skipped"
+    assert (world.told(), world.drivers) == ([], [])
+
+
+@pytest.mark.parametrize("wanted", [Wanted.PAUSED, Wanted.STOPPED])
+def test_a_run_that_watches_tells_nothing_of_what_the_run_it_watches_does(wanted: Wanted) -> None:
+    world = World(keep_alive=True)
+    world.owner = Owner(4, "other", 3.0)
+    said: list[str] = []
+
+    def look() -> None:
+        said.append(world.snapshot.state.value if world.snapshot else "")
+
+    world.script = {
+        100: lambda: world.want(wanted, "ann"),
+        190: look,  # its driver brings its batch to an end
+        200: lambda: setattr(world, "owner", Owner(4, "", 3.0)),
+        290: look,
+        300: lambda: world.want(Wanted.RUNNING, "ann"),
+        310: lambda: setattr(world, "owner", Owner(5, "other", 3.0)),
+        400: world.supervisor.ask,
+    }
+    world.run()
+    look()
+    assert said[0] == "running"
+    assert said[-1] == "stopped" if wanted is Wanted.STOPPED else said[1] == "paused"
+    assert (world.told(), world.drivers, world.notes) == ([], [], [])
+
+
+def test_a_pause_is_no_restart() -> None:
+    world = World()
+    world.script = {
+        50: lambda: world.want(Wanted.PAUSED, "ann"),
+        150: lambda: world.want(Wanted.RUNNING, "ann"),
+        300: world.supervisor.ask,
+    }
+    world.run()
+    assert len(world.drivers) == 2
+    assert world.snapshot is not None
+    assert (world.snapshot.restarts, world.snapshot.errors) == (0, 0)
+
+
+def test_rates_are_written_down_with_the_commit_that_they_are_of() -> None:
+    world = World()
+    rates: list[float] = []
+    world.script = {
+        200: lambda: world.commit(600),
+        210: lambda: rates.append(world.stats["records_per_second"]),
+        400: world.supervisor.ask,
+    }
+    world.run()
+    assert rates == [pytest.approx(10.0, rel=0.2)]
