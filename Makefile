@@ -25,8 +25,8 @@ demo: setup ## The whole pipeline from nothing: orders from Kafka to typed table
 	@$(BIN)/firn pipeline $(ARGS)
 	@echo "The stack is still up. Stop it: make down" >&2
 
-test: setup ## All quick tests, on a stack of their own (ARGS="-k name" chooses)
-	@$(BIN)/python -m pytest -m "not full" $(ARGS)
+test: setup ## All quick tests, on a stack of their own, in two processes (ARGS="-k name" chooses; ARGS="-n 0": in one)
+	@$(BIN)/python -m pytest -n 2 -m "not full" $(ARGS)
 
 test-full: setup ## All tests, with the long fault matrices
 	@$(BIN)/python -m pytest $(ARGS)

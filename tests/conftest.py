@@ -9,7 +9,9 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import hypothesis
 import pytest
 
 from firn.settings import PROJECT_ROOT, Settings, load_settings
@@ -84,18 +86,28 @@ def firn_in() -> Callable[..., subprocess.CompletedProcess[str]]:
     return run_firn
 
 
-@pytest.fixture(scope="session")
-def new_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
-    """Makes homes whose servers stop when the run ends, however it ends, a kill of pytest included."""
-    guards: list[subprocess.Popen[bytes]] = []
+def pytest_configure(config: pytest.Config) -> None:
+    """`make test` tries the same examples each time, so that chance makes no commit red. Other runs look further."""
+    hypothesis.settings.register_profile("same examples", derandomize=True)
+    if config.option.markexpr == "not full":
+        hypothesis.settings.load_profile("same examples")
 
-    def make(name: str) -> Path:
-        home = tmp_path_factory.mktemp(name)
+
+class Homes:
+    """Homes whose servers stop when the run ends, however it ends, a kill of pytest included."""
+
+    def __init__(self, folder: pytest.TempPathFactory) -> None:
+        self._folder, self._guards = folder, list[subprocess.Popen[bytes]]()
+
+    def make(self, name: str) -> Path:
+        """A new home: an empty folder."""
+        home = self._folder.mktemp(name)
         # Waits for the end of its input, which comes when this process closes it or dies.
-        script = f'cat > /dev/null; exec "{FIRN}" down'
-        guards.append(
+        script = f'cat > /dev/null; [ ! -e stack.json ] || exec "{FIRN}" down'
+        self._guards.append(
             subprocess.Popen(
                 ["/bin/sh", "-c", script],
+                cwd=home,
                 env=environment(home),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
@@ -105,20 +117,57 @@ def new_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
         )
         return home
 
-    yield make
-    for guard in guards:
-        assert guard.stdin is not None
-        guard.stdin.close()
-    for guard in guards:
-        guard.wait(STOP_SECONDS)
+    def close(self) -> None:
+        """Stop the servers of all of them."""
+        for guard in self._guards:
+            assert guard.stdin is not None
+            guard.stdin.close()
+        for guard in self._guards:
+            guard.wait(STOP_SECONDS)
+
+
+HOMES = pytest.StashKey[Homes]()
+SHARED_HOME = pytest.StashKey[Path]()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """The process that a run begins with makes the home of the stack that all of its processes share."""
+    config = session.config
+    homes = config.stash[HOMES] = Homes(config._tmp_path_factory)
+    given = getattr(config, "workerinput", {}).get("shared_home")
+    config.stash[SHARED_HOME] = Path(given) if given else homes.make("stack")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell one of several processes (pytest-xdist) which stack it shares."""
+    node.workerinput["shared_home"] = str(node.config.stash[SHARED_HOME])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """No server outlives the run."""
+    if HOMES in config.stash:
+        config.stash[HOMES].close()
 
 
 @pytest.fixture(scope="session")
-def stack(new_home: Callable[[str], Path]) -> RunningStack:
-    """One embedded stack, up. FIRN_TEST_STACK=<its home> uses one that already runs, and leaves it running."""
+def new_stack(pytestconfig: pytest.Config) -> Callable[[str], RunningStack]:
+    """Makes stacks that a test may harm: new_stack(name)."""
+
+    def make(name: str) -> RunningStack:
+        home = pytestconfig.stash[HOMES].make(name)
+        run_firn(home, "up", timeout=300)
+        return RunningStack(home)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def stack(pytestconfig: pytest.Config) -> RunningStack:
+    """One embedded stack for all tests. FIRN_TEST_STACK=<its home>: one that already runs, and goes on running."""
     if running := os.environ.get("FIRN_TEST_STACK"):
         return RunningStack(Path(running).resolve())
-    home = new_home("stack")
+    home = pytestconfig.stash[SHARED_HOME]
     run_firn(home, "up", timeout=300)
     return RunningStack(home)
 

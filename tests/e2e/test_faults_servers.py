@@ -24,17 +24,13 @@ OUTAGE_SECONDS = {"kafka": 10, "schema-registry": 60}
 
 
 @pytest.fixture(scope="module")
-def own_stack(stack: Any, new_home: Callable[[str], Path], firn_in: Callable[..., object]) -> Any:
+def own_stack(new_stack: Callable[[str], Any]) -> Any:
     """An embedded stack of this file's own."""
-    home = new_home("harmed")
-    firn_in(home, "up", timeout=300)
-    return type(stack)(home)
+    return new_stack("harmed")
 
 
 @pytest.mark.parametrize("server", ["kafka", "schema-registry"])
-def test_a_server_that_dies_and_comes_back_costs_no_record(
-    own_stack: Any, firn_in: Callable[..., object], tmp_path: Path, server: str
-) -> None:
+def test_a_server_that_dies_and_comes_back_costs_no_record(own_stack: Any, tmp_path: Path, server: str) -> None:
     settings = own_stack.settings
     topic = Topic(settings, "outage", partitions=1)
 
@@ -58,7 +54,7 @@ def test_a_server_that_dies_and_comes_back_costs_no_record(
         time.sleep(OUTAGE_SECONDS[server])  # the fault itself
         assert sink.poll() is None
         assert agrees(settings, topic)
-        firn_in(own_stack.home, "up", timeout=300)
+        own_stack.run("up", timeout=300)
         send(10)
         arrived(30 if server == "schema-registry" else 20)
         sink.send_signal(signal.SIGTERM)
