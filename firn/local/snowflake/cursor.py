@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import pyarrow as pa
 import sqlglot
 from fakesnow.cursor import FakeSnowflakeCursor
 from fakesnow.statement_type import statement_type_id
-from pyarrow.compute import match_like
 from sqlglot import Expr, exp
 
 from firn.local.snowflake import (
@@ -32,6 +30,7 @@ from firn.local.snowflake import (
     positional,
     privileges,
     shapes,
+    shown,
     stages,
     temporary,
 )
@@ -43,19 +42,6 @@ from firn.local.snowflake.transactions import Tables
 
 if TYPE_CHECKING:
     from firn.local.snowflake.session import Session
-
-
-# Kinds of objects that SHOW lists for those who hold something on them, and where its rows have their full names.
-_SHOWN = {
-    "TABLES": "TABLE", "VIEWS": "TABLE", "OBJECTS": "TABLE", "STAGES": "STAGE", "SCHEMAS": "SCHEMA",
-    "DATABASES": "DATABASE",
-}  # fmt: skip
-_PLACES: dict[str, tuple[str, ...]] = {
-    "TABLE": ("database_name", "schema_name"),
-    "STAGE": ("database_name", "schema_name"),
-    "SCHEMA": ("database_name",),
-    "DATABASE": (),
-}
 
 
 class Cursor(FakeSnowflakeCursor):
@@ -222,7 +208,7 @@ class Cursor(FakeSnowflakeCursor):
             if isinstance(expression, exp.Comment):
                 self.answer(Answer.status())
             elif isinstance(expression, exp.Show):
-                self._keep_shown(expression)
+                self._arrow_table = shown.of(session, expression, self._arrow_table)
             return self._rowcount
         self.answer(answer)
         return answer.affected
@@ -231,21 +217,6 @@ class Cursor(FakeSnowflakeCursor):
         for part in self._transform_explode(expression):
             transformed = self._transform(part, params)
             self._execute(transformed, params if transformed.find(exp.Placeholder) else None)
-
-    def _keep_shown(self, show: exp.Show) -> None:
-        """Of what SHOW found, what the role may see and what LIKE names: fakesnow does neither for every kind."""
-        table = self._arrow_table
-        if table is None or "name" not in table.column_names:
-            return
-        if pattern := show.args.get("like"):
-            table = table.filter(match_like(table["name"], pattern.name, ignore_case=True))
-        kind = _SHOWN.get(show.name.upper())
-        if kind is not None:
-            columns = [table[c].to_pylist() for c in (*_PLACES[kind], "name")]
-            names = [".".join(parts) for parts in zip(*columns, strict=True)]
-            seen = enforce.visible(self._conn, kind, names)
-            table = table.filter(pa.array([name in seen for name in names], pa.bool_()))
-        self._arrow_table = table
 
     def answer(self, answer: Answer) -> None:
         """Make `answer` this cursor's result."""
