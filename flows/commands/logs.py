@@ -70,12 +70,12 @@ def _name(file: Path) -> str:
 def _absent(file: Path, sink: str, log: Path, settings: Settings) -> FirnError:
     """The error about a log that is not here: where the sink was seen, if anybody knows."""
     seen = _seen_on(file, settings)
-    elsewhere = f"Its supervisor was {seen}: give the command there." if seen else ""
+    elsewhere = f"Its supervisor was {seen}: give the command there, with its FIRN_HOME. " if seen else ""
     return TerminalError(
         f"Sink {sink} has no log on this machine.",
         where=str(log),
-        next_step=f"{elsewhere} It is written where the sink is started, into logs/ of FIRN_HOME ({settings.home}); a "
-        "sink that never started has none.".strip(),
+        next_step=f"{elsewhere}It is written where the sink is started, into logs/ of FIRN_HOME ({settings.home}); one "
+        "whose driver has not started yet has none.",
     )
 
 

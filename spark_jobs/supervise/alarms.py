@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from firn.plural import counted
 from spark_jobs.supervise.meter import Meter
 
 _CALM = 0.5
@@ -26,7 +27,7 @@ class Alarms:
         if share >= 1 and not self._lagging:
             about = {"lag": meter.lag, "lag_seconds": meter.lag_seconds}
             oldest = f", the oldest for {meter.lag_seconds:.0f} s" if meter.lag_seconds is not None else ""
-            yield "lagging", f"{meter.lag} records wait{oldest}.", about
+            yield "lagging", f"{counted(meter.lag, 'record')} waiting{oldest}.", about
         self._lagging = share >= (_CALM if self._lagging else 1)
         ahead = [f"{each.topic}-{each.partition}" for each in meter.partitions if each.ahead]
         if ahead and not self._ahead:

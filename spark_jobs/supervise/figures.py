@@ -37,8 +37,13 @@ def figures(status: Status) -> list[Figure]:
     row = status.row()
     return [
         Figure("state", row["state"], Word.RUNNING.value, _state_mark(status)),
-        Figure("tasks", _tasks(status), "1 or more", _mark(status, status.tasks, bool(status.tasks))),
-        Figure("records", f"{status.totals.records:,}", "increasing", _mark(status, status.whole or None, _increasing(status))),
+        Figure("tasks", _tasks(status), "1 or more", _mark(status, bool(status.tasks))),
+        Figure(
+            "records",
+            f"{status.totals.records:,}",
+            "increasing",
+            _mark(status, _increasing(status)),
+        ),
         Figure("records/s", _number(row["records_per_second"])),
         Figure("bytes/s", _number(row["bytes_per_second"])),
         Figure("batch seconds", _number(row["batch_seconds"])),
@@ -89,9 +94,9 @@ def _state_mark(status: Status) -> str:
     return GOOD if status.verdict.word is Word.RUNNING else ""
 
 
-def _mark(status: Status, known: object, good: bool) -> str:
-    """Nothing is asked of a sink that rests because somebody wants it so."""
-    if known is None or (status.verdict.well and not status.working):
+def _mark(status: Status, good: bool) -> str:
+    """Nothing is asked of a sink that rests because somebody wants it so, and nothing is said that Kafka must tell."""
+    if not status.whole or (status.verdict.well and not status.working):
         return ""
     return GOOD if good else LOOK
 

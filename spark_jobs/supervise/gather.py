@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from firn.plural import counted
+
 GATHER_SECONDS = 30.0
 _GATHERED = ("committed", "dead_letters")
 _NOT_ADDED = ("partition", "partitions", "epoch")
@@ -57,5 +59,6 @@ def _add(sums: dict[str, Any], data: Mapping[str, Any]) -> None:
 
 def _sentence(event: str, data: Mapping[str, Any]) -> str:
     if event == "committed":
-        return f"{data.get('rows', 0)} records committed in {data['events']} batches"
-    return f"{data.get('letters', 0)} dead letters for {data.get('records', 0)} records that were left out"
+        return f"{counted(data.get('rows', 0), 'record')} committed in {counted(data['events'], 'batch', 'batches')}"
+    left_out = counted(data.get("records", 0), "record")
+    return f"{left_out} left out, {counted(data.get('letters', 0), 'dead letter')} published"

@@ -168,6 +168,11 @@ def test_nothing_is_asked_of_a_sink_that_was_paused() -> None:
     assert (found["state"], found["tasks"], found["records"]) == ("", "", "")
 
 
+def test_what_kafka_alone_could_tell_is_no_good_value_while_it_is_away() -> None:
+    found = {each.figure: each.mark for each in figures(Status.of(CONFIG, seen(commit=400), FAULT))}
+    assert (found["tasks"], found["records"], found["lag"]) == ("", "", "look")
+
+
 def test_figures_are_totals_rates_and_their_age() -> None:
     stats = {"records_per_second": 12.5, "bytes_per_second": 300.0, "batch_seconds": 1.5, "schema_ids": [4, 7]}
     totals = Totals(records=990, bytes=5000, batches=9, bad_records=10, dead_letters=10)

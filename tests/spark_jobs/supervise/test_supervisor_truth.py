@@ -193,8 +193,8 @@ def test_rates_are_written_down_with_the_commit_that_they_are_of() -> None:
     world = World()
     rates: list[float] = []
     world.script = {
-        200: lambda: world.commit(600),
-        210: lambda: rates.append(world.stats["records_per_second"]),
+        202: lambda: world.commit(600),  # between two looks
+        215: lambda: rates.append(world.stats["records_per_second"]),
         400: world.supervisor.ask,
     }
     world.run()
