@@ -45,6 +45,8 @@ class PartitionFiles:
         self, offsets: npt.NDArray[np.int64], columns: Sequence[pa.StringArray], schema_ids: Iterable[int] = ()
     ) -> None:
         """Append rows in order of their offsets (all of equal length); `schema_ids` are those of their values."""
+        if not len(offsets):  # perhaps without columns, too: the table is not made yet
+            return
         self._schema_ids.update(schema_ids)
         ends = np.cumsum(np.sum([_lengths(column) for column in columns], axis=0))
         start = 0

@@ -75,6 +75,16 @@ def test_a_file_is_as_full_as_the_limit_allows(uploaded: list[pa.Table], tmp_pat
     assert {report.text_size for report in staged} == {66}
 
 
+def test_a_batch_that_leaves_no_row_makes_no_file_also_where_no_column_is_known_yet(
+    uploaded: list[pa.Table], tmp_path: Path
+) -> None:
+    context: Any = SimpleNamespace(config=SinkConfig("s"))
+    writer = files.PartitionFiles(context, Stage(Namespace("D", "S"), "s", 1), TopicPartition("t", 0), tmp_path, ())
+    writer.write(np.arange(0), ())
+    writer.close()
+    assert (writer.staged, uploaded) == ([], [])
+
+
 def test_null_metadata_takes_no_bytes(uploaded: list[pa.Table], tmp_path: Path) -> None:
     context: Any = SimpleNamespace(config=SinkConfig("s", buffer=BufferConfig(records=9, bytes=4)))
     writer = files.PartitionFiles(
