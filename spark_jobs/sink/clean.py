@@ -5,7 +5,8 @@ The order of the act is such that it may be killed anywhere and given again:
 1. The ledger, under its lock: the epoch is raised, so that no run that is silent and lives can commit any more, and the
    owner row says that a clean has begun. From here on no run claims: it would miss what goes next, or write what
    nobody removes. The new epoch is above every one that was found, so "up to this epoch" means all of the past.
-2. Staged files and checkpoints, up to that epoch. Nothing can commit or resume them, so half of it does no harm.
+2. Staged files and checkpoints, up to that epoch, then the row in FIRN_SINKS. Nothing can commit or resume those files,
+   so half of it does no harm.
 3. Under the ledger's lock again, and only while this clean is still the one: first Kafka's groups (which dead letters
    are out: a run that went on without knowing would publish them twice), then, last, the sink's rows. They go last
    because they keep every run out until all else is gone. The lock row keeps the epoch: a later sink of the name begins
@@ -37,12 +38,14 @@ from spark_jobs.sink.leftovers import (
     Groups,
     Rows,
     Staged,
+    Supervision,
     find_objects,
     group_names,
     look_at_checkpoints,
     look_at_groups,
     look_at_rows,
     look_at_stage,
+    look_at_supervision,
 )
 from spark_jobs.sink.offsets import running_within
 from spark_jobs.sink.stage import Stage
@@ -68,13 +71,14 @@ class Leftovers:
 
     rows: Rows
     staged: Staged
+    supervision: Supervision
     checkpoints: Checkpoints | Unseen
     groups: Groups | Unseen
     objects: tuple[Finding, ...]
 
     def findings(self) -> list[Finding]:
         """Everything, what stays at the end."""
-        removed = [*self.rows.findings(), *self.staged.findings()]
+        removed = [*self.rows.findings(), *self.staged.findings(), *self.supervision.findings()]
         found = [*removed, *self.checkpoints.findings(), *self.groups.findings(), *self.objects]
         return sorted(found, key=lambda finding: bool(finding.by_hand))
 
@@ -113,6 +117,7 @@ class Cleaner:
         return Leftovers(
             rows,
             look_at_stage(self._connection, stage, rows.owner.kept if rows.owner else ()),
+            look_at_supervision(self._connection, self._namespace, self._config.name),
             _seen(checkpoints, self._look_at_checkpoints, self._possible_checkpoints),
             _seen(kafka, lambda: self._look_at_groups(tables), self._possible_groups),
             tuple(find_objects(self._connection, self._namespace, self._config, tables, log)),
@@ -135,6 +140,7 @@ class Cleaner:
         )
         try:
             self._remove_files(found, epoch)
+            found.supervision.remove(self._connection)
             last = found.groups.remove if isinstance(found.groups, Groups) else lambda: None
             self.table.end(self._connection, epoch, last)
         except FirnError as error:

@@ -9,6 +9,7 @@ from spark_jobs.sink.leftovers.groups import Groups, group_names, look_at_groups
 from spark_jobs.sink.leftovers.objects import find_objects
 from spark_jobs.sink.leftovers.rows import Rows, look_at_rows
 from spark_jobs.sink.leftovers.staged import Staged, look_at_stage
+from spark_jobs.sink.leftovers.supervision import Supervision, look_at_supervision
 
 __all__ = [
     "COLUMNS",
@@ -17,10 +18,12 @@ __all__ = [
     "Groups",
     "Rows",
     "Staged",
+    "Supervision",
     "find_objects",
     "group_names",
     "look_at_checkpoints",
     "look_at_groups",
     "look_at_rows",
     "look_at_stage",
+    "look_at_supervision",
 ]

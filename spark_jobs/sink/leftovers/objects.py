@@ -7,24 +7,26 @@ Tables with their rows, pipes, the history of schema changes, topics, logs. Stat
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from snowflake.connector import SnowflakeConnection
 
 from firn.connector.config import SinkConfig
+from firn.errors import ConfigError
 from firn.snowflake import query
+from firn.snowflake_faults import MissingObjectError
 from spark_jobs.sink import schema_changes
-from spark_jobs.sink.identifiers import Namespace, quoted, stored
+from spark_jobs.sink.identifiers import FullName, Namespace, written
 from spark_jobs.sink.ledger_table import TABLE
 from spark_jobs.sink.leftovers.finding import Finding
+from spark_jobs.sink.pipes import user_pipe
 from spark_jobs.sink.stage import STAGE
 from spark_jobs.sink.tables import like
 
 _SHOW = "SHOW {kind} LIKE '{pattern}' IN SCHEMA {schema}"
 _FORGET = "DELETE FROM {table} WHERE SINK = '{sink}';"
-# What a sink's supervisor keeps, by name: it is a level above.
-_OF_A_SINK = {schema_changes.TABLE: "history of schema changes", "FIRN_SINKS": "what its supervisor keeps"}
 _SHARED = "shared by all sinks of the schema"
 
 
@@ -33,34 +35,56 @@ def find_objects(
 ) -> list[Finding]:
     """Everything that stays. tables: topic -> table. log: the file that Spark writes for the sink on this machine."""
     return [
-        *_tables(connection, namespace, tables),
-        *_pipes(connection, namespace, tables.values()),
+        *_tables(connection, namespace, config, tables),
         *_shared(connection, namespace, config.name),
         *_topics(config, tables),
         *([Finding("log", str(log), 1, log.stat().st_size, "of Spark", f"rm '{log}'")] if log.is_file() else []),
     ]
 
 
-def _tables(connection: SnowflakeConnection, namespace: Namespace, tables: Mapping[str, str]) -> Iterator[Finding]:
+def _tables(
+    connection: SnowflakeConnection, namespace: Namespace, config: SinkConfig, tables: Mapping[str, str]
+) -> Iterator[Finding]:
+    """The tables that rows went into, and the pipes that say so: a pipe's COPY may fill a table of another name."""
+    topics: dict[FullName, list[str]] = {}
+    pipes = []
     for table in dict.fromkeys(tables.values()):
-        if (shown := _shown(connection, namespace, "TABLES", table)) is not None:
-            of = ", ".join(topic for topic, name in tables.items() if name == table)
-            drop = f"DROP TABLE {namespace.qualified(table)};"
-            yield Finding("table", namespace.qualified(table), shown.get("rows"), shown.get("bytes"), f"of {of}", drop)
+        piped = _pipe(connection, namespace, config, table)
+        pipes += [piped.finding] if piped else []
+        into = topics.setdefault(piped.target if piped else namespace.full_name(table), [])
+        into += [topic for topic, name in tables.items() if name == table]
+    for name, of in topics.items():
+        if (shown := _shown_at(connection, name, "TABLES")) is not None:
+            drop = f"DROP TABLE {written(name)};"
+            yield Finding("table", written(name), shown.get("rows"), shown.get("bytes"), f"of {', '.join(of)}", drop)
+    yield from pipes
 
 
-def _pipes(connection: SnowflakeConnection, namespace: Namespace, tables: Iterable[str]) -> Iterator[Finding]:
-    for table in dict.fromkeys(tables):
-        if _shown(connection, namespace, "PIPES", table) is not None:
-            name = namespace.qualified(table)
-            yield Finding("pipe", name, 1, None, "of a person", f"DROP PIPE {name};")
+@dataclass(frozen=True)
+class _Pipe:
+    """A pipe that has a table's name, and the table that rows go into because of it."""
+
+    finding: Finding
+    target: FullName
+
+
+def _pipe(connection: SnowflakeConnection, namespace: Namespace, config: SinkConfig, table: str) -> _Pipe | None:
+    if _shown(connection, namespace, "PIPES", table) is None:
+        return None
+    name = namespace.qualified(table)
+    try:
+        load = user_pipe(connection, namespace, table, fields=config.schematization)
+    except ConfigError:  # a pipe that no sink can use: no rows went anywhere because of it
+        load = None
+    target = load.table if load else namespace.full_name(table)
+    return _Pipe(Finding("pipe", name, 1, None, "of a person", f"DROP PIPE {name};"), target)
 
 
 def _shared(connection: SnowflakeConnection, namespace: Namespace, sink: str) -> Iterator[Finding]:
-    for name, detail in _OF_A_SINK.items():
-        if _shown(connection, namespace, "TABLES", name) is not None:
-            forget = _FORGET.format(table=namespace.qualified(name), sink=sink)
-            yield Finding("rows", namespace.qualified(name), None, None, detail, forget)
+    if _shown(connection, namespace, "TABLES", schema_changes.TABLE) is not None:
+        history = namespace.qualified(schema_changes.TABLE)
+        forget = _FORGET.format(table=history, sink=sink)
+        yield Finding("rows", history, None, None, "history of schema changes", forget)
     if _shown(connection, namespace, "TABLES", TABLE) is not None:
         drop = f"DROP TABLE {namespace.qualified(TABLE)}; -- with it the positions of all others"
         yield Finding("ledger", namespace.qualified(TABLE), None, None, _SHARED, drop)
@@ -78,7 +102,14 @@ def _topics(config: SinkConfig, topics: Iterable[str]) -> Iterator[Finding]:
 
 def _shown(connection: SnowflakeConnection, namespace: Namespace, kind: str, name: str) -> dict[str, Any] | None:
     """What SHOW says of an object by its name as `quoted` writes it; None where the role may do nothing with it."""
-    wanted = stored(name)
-    schema = f"{quoted(namespace.database)}.{quoted(namespace.schema)}"
-    rows = query(connection, _SHOW.format(kind=kind, pattern=like(wanted), schema=schema))
-    return next((row for row in rows if row["name"] == wanted), None)
+    return _shown_at(connection, namespace.full_name(name), kind)
+
+
+def _shown_at(connection: SnowflakeConnection, name: FullName, kind: str) -> dict[str, Any] | None:
+    """The same, by the full name as Snowflake keeps it; None too where its schema is not to be seen."""
+    statement = _SHOW.format(kind=kind, pattern=like(name[2]), schema=written(name[:2]))
+    try:
+        rows = query(connection, statement)
+    except MissingObjectError:
+        return None
+    return next((row for row in rows if row["name"] == name[2]), None)

@@ -27,10 +27,11 @@ from spark_jobs.sink.ledger_rows import LedgerRows
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.leftovers import Checkpoints, Groups, look_at_checkpoints
 from spark_jobs.sink.stage import Stage
+from spark_jobs.supervise.control import SinkRecords, State, Wanted
 from tests.support.kafka import Topic
 from tests.support.leftovers import NOTHING, LeftSink
 from tests.support.sinks import login_of, wait_until
-from tests.support.snowflake import drop_schema, make_schema
+from tests.support.snowflake import WRITER, admin_sql, drop_schema, make_schema
 
 
 @pytest.fixture(scope="module")
@@ -233,6 +234,59 @@ def test_a_start_waits_for_the_last_step_and_then_begins_anew(full: LeftSink, mo
 
 def waits_for_a_lock(sink: LeftSink) -> bool:
     return any(row["status"] == "WAITING" for row in query(sink.connection, "SHOW LOCKS IN ACCOUNT"))
+
+
+def record(sink: LeftSink) -> SinkRecords:
+    """Its row in FIRN_SINKS, where the table is made."""
+    records = SinkRecords(sink.namespace, sink.name)
+    records.ensure(sink.connection)
+    return records
+
+
+@pytest.mark.stack
+def test_the_row_of_its_supervisor_goes_too(full: LeftSink) -> None:
+    records, others = record(full), record(full.renamed(f"{full.name}2"))
+    records.note(full.connection, State.STOPPED)
+    others.note(full.connection, State.STOPPED)
+    clean(full)
+    assert records.read(full.connection) is None
+    assert others.read(full.connection) is not None
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize("why", [Wanted.PAUSED, Wanted.STOPPED, State.FAILED])
+def test_a_row_that_keeps_schedules_from_starting_the_sink_is_left_to_a_person(
+    full: LeftSink, why: Wanted | State
+) -> None:
+    records = record(full)
+    if isinstance(why, Wanted):
+        records.want(full.connection, why, "ann")
+    else:
+        records.note(full.connection, why)
+    (found,) = [each for each in cleaner(full).look().findings() if each.what == "supervisor's row"]
+    assert found.action == "leave"
+    assert found.detail.startswith(why.value)
+    clean(full)
+    kept = records.read(full.connection)
+    assert kept is not None
+    assert why in (kept.wanted, kept.state)
+    assert found.by_hand.startswith(f"DELETE FROM {full.namespace.qualified('FIRN_SINKS')} WHERE SINK = '{full.name}';")
+
+
+@pytest.mark.stack
+def test_rows_that_a_pipe_put_elsewhere_are_found_there(full: LeftSink) -> None:
+    name, into = full.namespace.qualified(f"T_{full.name}"), full.namespace.qualified(f"INTO_{full.name}")
+    execute(full.connection, f"CREATE TABLE {into} (N INT) AS SELECT 1")
+    schema = f"{full.settings.snowflake_database}.{full.settings.snowflake_schema}"
+    admin_sql(full.settings, f"GRANT CREATE PIPE ON SCHEMA {schema} TO ROLE {WRITER}")
+    execute(
+        full.connection,
+        f"CREATE PIPE {name} AS COPY INTO {into} FROM (SELECT $1:n FROM TABLE(DATA_SOURCE(TYPE => 'STREAMING')))",
+    )
+    found = cleaner(full).look()
+    by_hand = {each.what: each.by_hand for each in found.findings() if each.what in ("table", "pipe")}
+    assert by_hand == {"table": f"DROP TABLE {into};", "pipe": f"DROP PIPE {name};"}
+    assert f"the rows in {into} would be there TWICE" in " ".join(consequences(full.config, found))
 
 
 @pytest.mark.stack
