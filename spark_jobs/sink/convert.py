@@ -12,8 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firn.connector.config import SinkConfig
+from firn.connector.config import Format, SinkConfig
 from spark_jobs.sink.columns.shape import Shaper
+from spark_jobs.sink.decode.protobuf import messages_of
 from spark_jobs.sink.decode.records import MAX_TEXT, TOO_LARGE, BadRecord, Decoded, Decoder
 from spark_jobs.sink.ledger import TopicPartition
 from spark_jobs.sink.metadata import record_metadata
@@ -83,7 +84,9 @@ def convert(
         push_time=now_ms(),
         fields=config.metadata,
     )
-    shaped = shaper.shape(rows.content, metadata, rows.schema_ids)
+    tells_messages = config.value.format is Format.PROTOBUF and shaper.wishes is not None
+    messages = messages_of(picked.column("value")) if tells_messages else None
+    shaped = shaper.shape(rows.content, metadata, rows.schema_ids, messages)
     converted = Converted(offsets.to_numpy(), shaped.columns, bad, _seen(rows.schema_ids))
     return _without_unshaped(converted, rows, shaped.bad, strict=strict) if shaped.bad else converted
 

@@ -20,8 +20,10 @@ from firn.registry_login import RegistryLogin, registry_client
 from firn.retry import Deadline, with_retries
 from firn.snowflake import SnowflakeLogin, close_quietly, open_connection
 from firn.snowflake_faults import MissingObjectError
+from spark_jobs.sink.columns.fit import SchemaTypes
 from spark_jobs.sink.columns.model import ColumnType
 from spark_jobs.sink.columns.schema_types import schema_types
+from spark_jobs.sink.columns.writers import Writer
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.decode.converters import decoder_for
 from spark_jobs.sink.decode.records import Decoder
@@ -57,18 +59,18 @@ def _decoder(side: str, config: ConverterConfig, registry: RegistryLogin | None)
     return decoder_for(config, _schemas(registry), as_key=side == "key")
 
 
-def schema_types_of(context: SinkContext) -> Callable[[int], Mapping[str, ColumnType]]:
-    """The types of columns that the schema of an id gives to the fields of a value."""
+def schema_types_of(context: SinkContext) -> SchemaTypes:
+    """The types of columns that a schema gives to the fields of a value."""
     return _schema_types(context.config.value, context.value_registry)
 
 
 @lru_cache(maxsize=8)
-def _schema_types(config: ConverterConfig, registry: RegistryLogin | None) -> Callable[[int], Mapping[str, ColumnType]]:
+def _schema_types(config: ConverterConfig, registry: RegistryLogin | None) -> SchemaTypes:
     schema_of = _schemas(registry)
 
     @lru_cache(maxsize=1024)
-    def types_of(schema_id: int) -> Mapping[str, ColumnType]:
-        return schema_types(schema_of(schema_id), config)
+    def types_of(writer: Writer) -> Mapping[str, ColumnType]:
+        return schema_types(schema_of(writer.schema_id), config, writer.message)
 
     return types_of
 

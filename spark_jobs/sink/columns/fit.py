@@ -6,7 +6,7 @@ for single values (`cells`) or for doing what a table would need (`evolution`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,7 @@ from spark_jobs.sink.columns.matching import Matcher, column_name
 from spark_jobs.sink.columns.model import MAX_NAME, METADATA, TIMESTAMPS, Column, ColumnType, Kind
 from spark_jobs.sink.columns.value_types import type_of_values
 from spark_jobs.sink.columns.wishes import Wishes
+from spark_jobs.sink.columns.writers import Message, Writer, Writers
 from spark_jobs.sink.decode.records import (
     AMBIGUOUS_FIELD,
     MISSING_VALUE,
@@ -31,7 +32,7 @@ from spark_jobs.sink.decode.records import (
     BadRecord,
 )
 
-SchemaTypes = Callable[[int], Mapping[str, ColumnType]]
+SchemaTypes = Callable[[Writer], Mapping[str, ColumnType]]
 
 
 @dataclass(frozen=True)
@@ -46,20 +47,22 @@ class Fitter:
     """Fits the records of one partition. `wishes` gathers what the table would need; where there are any, what was
     fitted is not to be staged.
 
-    types_of: the types that the schema of an id gives to the fields of its records. strict: whether nothing behind the
-    first bad record is to be loaded (errors.tolerance=none), so that it changes no table either.
+    types_of: the types that a schema gives to the fields of the records that it wrote. strict: whether nothing behind
+    the first bad record is to be loaded (errors.tolerance=none), so that it changes no table either.
     """
 
     def __init__(self, load: ColumnsLoad, types_of: SchemaTypes, *, strict: bool) -> None:
         self._load, self._types_of, self._strict = load, types_of, strict
         self._matcher = Matcher(load.columns)
-        self._known_schemas: set[int] = set()
+        self._known: set[Writer] = set()
         self.wishes = Wishes()
 
-    def fit(self, content: pa.StringArray, schema_ids: pa.Int32Array) -> Fitted:
-        """Fit n JSON texts, none of them null; schema ids are null where there is no schema."""
+    def fit(
+        self, content: pa.StringArray, schema_ids: pa.Int32Array, messages: Sequence[Message] | None = None
+    ) -> Fitted:
+        """Fit n JSON texts, none of them null. schema_ids, messages: who wrote them, as `Writers` takes it."""
         fields = split(content)
-        batch = _Batch(self._load, len(content), schema_ids, self._types_of, strict=self._strict)
+        batch = _Batch(self._load, schema_ids, messages, self._types_of, strict=self._strict)
         batch.refuse(fields.not_objects, NOT_AN_OBJECT, "a record without fields has no columns: it must be an object")
         unknown: dict[str, pa.StringArray] = {}
         for field, raw in fields.texts.items():
@@ -102,14 +105,13 @@ class Fitter:
 
     def _wish_for_schemas(self, batch: _Batch) -> None:
         """A schema's fields get their columns also where no record has a value for them yet."""
-        ids = batch.schema_ids.take(pa.array(batch.good())).drop_null().unique().to_pylist()
-        for schema_id in ids:
-            if schema_id in self._known_schemas:
+        for writer in batch.writers.of(batch.good()):
+            if writer is None or writer in self._known:
                 continue
-            self._known_schemas.add(schema_id)
-            for field, wanted in self._types_of(schema_id).items():
+            self._known.add(writer)
+            for field, wanted in self._types_of(writer).items():
                 if self._matcher.column_of(field) is None and _nameable(field):
-                    self.wishes.note(schema_id)
+                    self.wishes.note(writer.schema_id)
                     self.wishes.add_column(field, wanted)
 
     def _wish_for_field(self, batch: _Batch, field: str, raw: pa.StringArray) -> None:
@@ -124,8 +126,7 @@ class Fitter:
 
 def _all_known(types_of: SchemaTypes, field: str, batch: _Batch, rows: npt.NDArray[np.int64]) -> bool:
     """Whether the schemas of all these rows have said the field's type already."""
-    ids = batch.schema_ids.take(pa.array(rows)).unique().to_pylist()
-    return all(schema_id is not None and field in types_of(schema_id) for schema_id in ids)
+    return all(writer is not None and field in types_of(writer) for writer in batch.writers.of(rows))
 
 
 def _nameable(field: str) -> bool:
@@ -142,12 +143,18 @@ class _Batch:
     """The state of one call: texts by column, the first fault of each row, values that a wider type would take."""
 
     def __init__(
-        self, load: ColumnsLoad, rows: int, schema_ids: pa.Int32Array, types_of: SchemaTypes, *, strict: bool
+        self,
+        load: ColumnsLoad,
+        schema_ids: pa.Int32Array,
+        messages: Sequence[Message] | None,
+        types_of: SchemaTypes,
+        *,
+        strict: bool,
     ) -> None:
-        self._load, self._rows, self._types_of, self._strict = load, rows, types_of, strict
+        self._load, self._rows, self._types_of, self._strict = load, len(schema_ids), types_of, strict
         # 0 stands for "no schema" in the metadata of a tombstone; the registry begins at 1.
         self.schema_ids = pc.if_else(pc.equal(schema_ids, 0), pa.scalar(None, pa.int32()), schema_ids)
-        self._schemas: list[int] = pc.unique(self.schema_ids).drop_null().to_pylist()
+        self.writers = Writers(self.schema_ids, messages)
         self.texts: list[pa.StringArray | None] = [None] * len(load.columns)
         self.faults: dict[int, BadRecord] = {}
         self.narrow: list[tuple[int, Column, ColumnType]] = []
@@ -197,17 +204,17 @@ class _Batch:
         """Converted values; numbers are milliseconds where the record's schema says that the field is a timestamp."""
         if type_.kind not in (*TIMESTAMPS, Kind.DATE, Kind.TIME):
             return to_cells(raw, type_)
-        ids = [each for each in self._schemas if self._says_timestamp(each, field)]
-        in_millis = pc.fill_null(pc.is_in(self.schema_ids, pa.array(ids, pa.int32())), False)
-        if not pc.any(in_millis).as_py():
+        stamping = [each for each in self.writers.all if self._says_timestamp(each, field)]
+        if not stamping:
             return to_cells(raw, type_)
+        in_millis = self.writers.rows_of(stamping)
         stamped = to_cells(pc.if_else(in_millis, raw, pa.scalar(None, pa.string())), type_, millis=True)
         others = to_cells(pc.if_else(in_millis, pa.scalar(None, pa.string()), raw), type_)
         misfits = sorted((*stamped.misfits, *others.misfits), key=lambda each: each.row)
         return Cells(pc.coalesce(stamped.texts, others.texts), tuple(misfits))
 
-    def _says_timestamp(self, schema_id: int, field: str) -> bool:
-        said = self._types_of(schema_id).get(field)
+    def _says_timestamp(self, writer: Writer, field: str) -> bool:
+        said = self._types_of(writer).get(field)
         return said is not None and said.kind in TIMESTAMPS
 
     def _join(self, at: int, field: str, texts: pa.StringArray) -> None:

@@ -16,6 +16,7 @@ from spark_jobs.sink.columns.load import ColumnsLoad, Load, PipeLoad, VariantLoa
 from spark_jobs.sink.columns.model import CONTENT, METADATA, Columns
 from spark_jobs.sink.columns.whole import record_texts
 from spark_jobs.sink.columns.wishes import Wishes
+from spark_jobs.sink.columns.writers import Message
 from spark_jobs.sink.decode.records import NOT_AN_OBJECT, BadRecord
 
 RECORD = "RECORD"
@@ -35,8 +36,14 @@ class Shaper(Protocol):
 
     wishes: Wishes | None
 
-    def shape(self, content: pa.StringArray, metadata: pa.StringArray, schema_ids: pa.Int32Array) -> Shaped:
-        """The columns of n records: JSON texts of content (none null) and metadata, schema ids or null."""
+    def shape(
+        self,
+        content: pa.StringArray,
+        metadata: pa.StringArray,
+        schema_ids: pa.Int32Array,
+        messages: Sequence[Message] | None = None,
+    ) -> Shaped:
+        """The columns of n records: JSON texts of content (none null) and metadata; who wrote them, as `Writers`."""
         ...
 
 
@@ -65,7 +72,13 @@ def shaper_for(load: Load, types_of: SchemaTypes, *, strict: bool) -> Shaper:
 class _Variants:
     wishes: Wishes | None = None
 
-    def shape(self, content: pa.StringArray, metadata: pa.StringArray, _schema_ids: pa.Int32Array) -> Shaped:
+    def shape(
+        self,
+        content: pa.StringArray,
+        metadata: pa.StringArray,
+        _schema_ids: pa.Int32Array,
+        _messages: Sequence[Message] | None = None,
+    ) -> Shaped:
         return Shaped((metadata, content))
 
 
@@ -74,8 +87,14 @@ class _Columns:
         self._columns, self._fitter = load.columns, Fitter(load, types_of, strict=strict)
         self.wishes: Wishes | None = self._fitter.wishes
 
-    def shape(self, content: pa.StringArray, metadata: pa.StringArray, schema_ids: pa.Int32Array) -> Shaped:
-        fitted = self._fitter.fit(content, schema_ids)
+    def shape(
+        self,
+        content: pa.StringArray,
+        metadata: pa.StringArray,
+        schema_ids: pa.Int32Array,
+        messages: Sequence[Message] | None = None,
+    ) -> Shaped:
+        fitted = self._fitter.fit(content, schema_ids, messages)
         return Shaped(tuple(_beside(self._columns, fitted.texts, metadata)), fitted.bad)
 
 
@@ -95,7 +114,13 @@ class _Whole:
     def __init__(self, load: PipeLoad) -> None:
         self._fields = load.fields
 
-    def shape(self, content: pa.StringArray, metadata: pa.StringArray, _schema_ids: pa.Int32Array) -> Shaped:
+    def shape(
+        self,
+        content: pa.StringArray,
+        metadata: pa.StringArray,
+        _schema_ids: pa.Int32Array,
+        _messages: Sequence[Message] | None = None,
+    ) -> Shaped:
         texts, refused = record_texts(content, metadata, fields=self._fields)
         detail = "a user's pipe reads the fields of an object, none of them RECORD_METADATA"
         return Shaped((texts,), tuple(BadRecord(row, NOT_AN_OBJECT, detail) for row in refused))

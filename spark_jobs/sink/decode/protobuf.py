@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
@@ -68,6 +69,11 @@ class _Messages:
                 raise MalformedError(INVALID_UTF8, f"a string in {name} is not UTF-8: {error.reason}") from None
 
         return convert
+
+
+def messages_of(values: pa.BinaryArray) -> list[tuple[int, ...]]:
+    """The way to the message of each of n framed values, all of which were decoded; that to the first for null."""
+    return [(0,) if value is None else read_steps(value, FRAME_BYTES)[0] for value in values.to_pylist()]
 
 
 def read_steps(value: bytes, pos: int) -> tuple[tuple[int, ...], int]:

@@ -16,6 +16,7 @@ from spark_jobs.sink.columns.matching import Matcher, column_name
 from spark_jobs.sink.columns.model import METADATA_COLUMN, Column, Columns, ColumnType, column_type
 from spark_jobs.sink.columns.wanted import Wanted
 from spark_jobs.sink.columns.wishes import wanted
+from spark_jobs.sink.columns.writers import Writer
 
 CITY = Column("CITY", column_type("VARCHAR"))
 AGE = Column("AGE", column_type("NUMBER(3,0)"))
@@ -30,7 +31,7 @@ SCHEMAS: dict[int, dict[str, ColumnType]] = {
 
 
 def fitter(load: ColumnsLoad, *, strict: bool = False) -> Fitter:
-    return Fitter(load, lambda schema_id: SCHEMAS[schema_id], strict=strict)
+    return Fitter(load, lambda writer: SCHEMAS[writer.schema_id], strict=strict)
 
 
 def fit(load: ColumnsLoad, *records: Any, ids: list[int | None] | None = None, by: Fitter | None = None) -> Fitted:
@@ -204,3 +205,18 @@ def test_types_are_read_under_all_their_names(text: str, same: str) -> None:
     found: ColumnType = column_type(text)
     assert str(found) == same
     assert column_type(str(found)) == found
+
+
+def test_messages_of_one_protobuf_schema_have_types_of_their_own() -> None:
+    types = {
+        Writer(5, (0,)): {"head": column_type("VARCHAR"), "at": column_type("NUMBER(38,0)")},
+        Writer(5, (1, 0)): {"raw": column_type("BINARY"), "at": column_type("TIMESTAMP_NTZ(6)")},
+    }
+    texts, ids = pa.array(['{"raw":"AP8=","at":-1}', "{}"]), pa.array([5, 0], pa.int32())
+    growing = Fitter(GROWING, types.__getitem__, strict=True)
+    growing.fit(texts, ids, [(1, 0), (0,)])
+    assert wanted("t", 0, "T", growing.wishes).add == {"RAW": "BINARY(8388608)", "AT": "TIMESTAMP_NTZ(6)"}
+    load = with_columns(Column("AT", column_type("TIMESTAMP_NTZ(3)")), Column("RAW", column_type("VARCHAR")))
+    both = pa.array(['{"at":1700000000000}', '{"at":-1}', '{"at":-1}'])
+    fitted = Fitter(load, types.__getitem__, strict=True).fit(both, pa.array([5] * 3), [(1, 0), (1, 0), (0,)])
+    assert rows(fitted)[1] == ["2023-11-14 22:13:20.000", "1969-12-31 23:59:59.999", "1969-12-31 23:59:59.000"]
