@@ -38,7 +38,7 @@ def _rebuild(kind: type[FirnError], what: str, where: str, next_step: str) -> Fi
     return kind(what, where=where, next_step=next_step)
 
 
-def unexpected(error: Exception) -> FirnError:
+def unexpected(error: BaseException) -> FirnError:
     """An error that nobody foresaw, a bug of ours, as a FirnError of exit code 1."""
     return FirnError(
         f"Unexpected {type(error).__name__}: {error}", next_step="Report this, with the output of `firn --debug`."

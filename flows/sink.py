@@ -28,7 +28,7 @@ from flows.artifacts import SinkArtifact
 from flows.events import emit_sink_event
 from flows.parameters import described
 from flows.supervision import Place, by_whom, run_once, supervise
-from flows.telling import Log, LogTelling, PrefectTelling
+from flows.telling import Log, LogTelling, PrefectTelling, outlive_reader
 from spark_jobs.sink.progress import RunReport
 from spark_jobs.supervise.control import Wanted
 from spark_jobs.supervise.notes import Notes
@@ -69,6 +69,7 @@ def sink(
     ] = 300.0,
 ) -> RunReport:
     """Run a sink: all that is available (`once`), or until it is stopped. Raises the error that it failed with."""
+    outlive_reader()
     settings, logger = load_settings(), _logger()
     sink_config = load_sink_config(config, Resolver(settings))
     place = Place(config, settings, sink_config.name, deployed=_deployed())

@@ -174,7 +174,7 @@ def _safely(supervisor: Supervisor) -> Outcome:
         return supervisor.run()
     except FirnError as error:
         return Outcome("failed", error=error)
-    except Exception as error:
+    except BaseException as error:  # SystemExit too: that this thread is over must be known
         logging.getLogger(__name__).exception("the supervisor failed")
         return Outcome("failed", error=unexpected(error))
 

@@ -13,7 +13,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
+
+from prefect.logging.handlers import PrefectConsoleHandler
 
 from spark_jobs.supervise.snapshot import Snapshot
 
@@ -27,6 +30,17 @@ _DRIVERS_OWN = ("started", "committed", "dead_letters", "schema_changed")
 
 Log = logging.Logger | logging.LoggerAdapter[Any]
 Emit = Callable[[str, Mapping[str, Any]], None]
+
+
+def outlive_reader() -> None:
+    """Let a log line that nobody can read any more end nothing.
+
+    A worker that is killed leaves its runs a pipe without a reader. Rich, which prints Prefect's log lines there, then
+    ends the thread that logs, whichever it is: https://rich.readthedocs.io, `Console.on_broken_pipe`.
+    """
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, PrefectConsoleHandler):
+            handler.console.on_broken_pipe = partial(setattr, handler.console, "quiet", True)  # type: ignore[method-assign]
 
 
 class LogTelling:

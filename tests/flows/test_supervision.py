@@ -11,15 +11,17 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from prefect.logging.handlers import PrefectConsoleHandler
 
 from firn.errors import TransientError
 from flows import supervision
-from flows.telling import PrefectTelling
+from flows.telling import PrefectTelling, outlive_reader
 from spark_jobs.supervise.outcome import Outcome
 from spark_jobs.supervise.policy import Policy
 from tests.support.sinks import wait_until
@@ -108,6 +110,31 @@ def test_a_worker_that_was_gone_before_supervision_began_ends_the_run_too(monkey
     monkeypatch.setattr(os, "getppid", lambda: 1)
     assert "worker" in str(attended(fake).error)
     assert fake.calls[0] == "ask"
+
+
+def test_a_supervisor_that_ends_for_whatever_reason_ends_the_run() -> None:
+    class Exits(Fake):
+        def run(self) -> Outcome:
+            raise SystemExit(1)
+
+    outcome = attended(Exits())
+    assert outcome.kind == "failed"
+    assert outcome.error
+
+
+def test_a_log_that_nobody_reads_any_more_ends_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with suppress(BrokenPipeError), os.fdopen(write, "w", buffering=1) as unread:
+        monkeypatch.setattr(sys, "stdout", unread)
+        handler = PrefectConsoleHandler(unread)
+        logging.getLogger().addHandler(handler)
+        try:
+            outlive_reader()
+            for _ in range(3):
+                log.warning("the worker is gone")
+        finally:
+            logging.getLogger().removeHandler(handler)
 
 
 def test_a_terminal_that_is_gone_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
