@@ -7,10 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -21,34 +21,13 @@ from firn.settings import PROJECT_ROOT
 from firn.snowflake import connect
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.supervise.control import SinkRecord, SinkRecords, State
-from tests.support.kafka import Topic, framed
+from tests.support.flowing import Flowing
+from tests.support.kafka import Topic
 from tests.support.sinks import committed, connector_file, landed, login_of, wait_until
 
 pytestmark = pytest.mark.stack
 
 FIRN = Path(sys.executable).with_name("firn")
-SCHEMA = {"type": "record", "name": "Item", "fields": [{"name": "id", "type": "long"}]}
-
-
-class Flowing:
-    """Records that keep coming, one every tenth of a second, until `end`."""
-
-    def __init__(self, topic: Topic) -> None:
-        self.topic, self._schema_id = topic, topic.register(SCHEMA)
-        self._over = threading.Event()
-        self.sent = 0
-        self._thread = threading.Thread(target=self._send, daemon=True)
-        self._thread.start()
-
-    def _send(self) -> None:
-        while not self._over.wait(0.1):
-            self.topic.send(framed(self._schema_id, SCHEMA, [{"id": self.sent}]))
-            self.sent += 1
-
-    def end(self) -> int:
-        self._over.set()
-        self._thread.join(30)
-        return self.sent
 
 
 @contextmanager
@@ -145,14 +124,12 @@ def test_a_paused_sink_waits_for_its_resume(stack, tmp_path: Path, flowing: Flow
 
 @pytest.mark.full
 def test_a_broker_that_hangs_is_a_stall_within_a_minute_and_recovers(
-    stack, new_home: Callable[[str], Path], firn_in: Callable[..., object], tmp_path: Path
+    new_stack: Callable[[str], Any], tmp_path: Path
 ) -> None:
-    home = new_home("hung-broker")
-    firn_in(home, "up", timeout=300)
-    own = type(stack)(home)
+    own = new_stack("hung-broker")
     flowing = Flowing(Topic(own.settings, "supervised"))
     file, log = connector_file(tmp_path, flowing.topic, buffer__flush__time="10"), tmp_path / "log"
-    broker = process.find(Home.load(home).pid_file("kafka"))
+    broker = process.find(Home.load(own.home).pid_file("kafka"))
     assert broker is not None
     with supervised(own, file, log):
         wait_until(lambda: total(own, flowing.topic) > 0, seconds=240, what="a first commit")
