@@ -20,6 +20,8 @@ TableMap: TypeAlias = tuple[tuple[str, str], ...]
 FullName: TypeAlias = tuple[str, str, str]
 """Database, schema and name of an object, each as Snowflake keeps it."""
 
+MAX_NAME = 255
+"""Characters that a name may have."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 _VALID_TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$]+")
 
@@ -77,10 +79,11 @@ def table_for(topic: str, table_map: TableMap) -> str:
 
 
 def check_table_map(topics: Iterable[str], table_map: TableMap) -> None:
-    """Raise ConfigError, with each topic at fault, where more than one expression of the map matches a topic.
+    """Raise ConfigError, with each topic at fault, unless each topic has one table, of a name that Snowflake takes.
 
     Expressions that match each other's text are refused when the map is read; that others overlap only topics show.
     """
+    topics = list(topics)
     faults = [
         f"  {topic}: {', '.join(f'{pattern} (table {table})' for pattern, table in found)}"
         for topic in topics
@@ -91,6 +94,12 @@ def check_table_map(topics: Iterable[str], table_map: TableMap) -> None:
             "More than one expression of snowflake.topic2table.map matches a topic:\n" + "\n".join(faults),
             where="snowflake.topic2table.map",
             next_step="Make the expressions narrower, so that each topic has one table.",
+        )
+    if long := [f"  {topic}" for topic in topics if len(table_for(topic, table_map)) > MAX_NAME]:
+        raise ConfigError(
+            f"The table of a topic would have a name of more than {MAX_NAME} characters:\n" + "\n".join(long),
+            where="snowflake.topic2table.map",
+            next_step="Name a table for it there.",
         )
 
 

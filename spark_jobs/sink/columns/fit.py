@@ -19,7 +19,7 @@ from spark_jobs.sink.columns.cells import Cells, to_cells
 from spark_jobs.sink.columns.fields import split
 from spark_jobs.sink.columns.load import ColumnsLoad
 from spark_jobs.sink.columns.matching import Matcher, column_name
-from spark_jobs.sink.columns.model import MAX_NAME, METADATA, TIMESTAMPS, Column, ColumnType, Kind
+from spark_jobs.sink.columns.model import METADATA, TIMESTAMPS, Column, ColumnType, Kind
 from spark_jobs.sink.columns.value_types import type_of_values
 from spark_jobs.sink.columns.wishes import Wishes
 from spark_jobs.sink.columns.writers import Message, Writer, Writers
@@ -31,6 +31,7 @@ from spark_jobs.sink.decode.records import (
     UNKNOWN_FIELD,
     BadRecord,
 )
+from spark_jobs.sink.identifiers import MAX_NAME
 
 SchemaTypes = Callable[[Writer], Mapping[str, ColumnType]]
 

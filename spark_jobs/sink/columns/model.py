@@ -11,8 +11,6 @@ from enum import StrEnum
 from typing import TypeAlias
 
 MAX_PRECISION = 38
-MAX_NAME = 255
-"""Characters that the name of a column may have."""
 MAX_TEXT_LENGTH = 134_217_728
 """Characters that a VARCHAR may be declared for; a plain VARCHAR has DEFAULT_TEXT_LENGTH."""
 DEFAULT_TEXT_LENGTH = 16_777_216

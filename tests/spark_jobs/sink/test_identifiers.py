@@ -71,3 +71,12 @@ def test_an_expression_matches_the_whole_name_of_a_topic() -> None:
 def test_many_topics_go_to_one_table() -> None:
     both = ((".*_cat", "PETS"), (".*_dog", "PETS"))
     assert {table_for(topic, both) for topic in ("a_cat", "a_dog", "b_dog")} == {"PETS"}
+
+
+def test_a_name_that_snowflake_takes_no_table_of_is_refused_before_the_first_record() -> None:
+    longest = "t" * 249  # of a topic
+    check_table_map([longest, "a." + longest[:242]], ())
+    with pytest.raises(ConfigError, match="more than 255 characters") as raised:
+        check_table_map([longest, "a." + longest[:247]], ())
+    assert raised.value.what.splitlines()[1:] == ["  a." + longest[:247]]
+    check_table_map(["a." + longest[:247]], (("a\\..*", "SHORT"),))
