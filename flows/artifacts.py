@@ -146,7 +146,8 @@ def _words(snapshot: Snapshot) -> Iterator[str]:
 
 def _in_short(snapshot: Snapshot) -> str:
     oldest = f", the oldest for {spoken(snapshot.lag_seconds)}" if snapshot.lag_seconds is not None else ""
-    parts = [f"{snapshot.lag:,} records wait{oldest}", f"{snapshot.records_per_second:,.1f} records/s"]
+    waiting = "record waits" if snapshot.lag == 1 else "records wait"
+    parts = [f"{snapshot.lag:,} {waiting}{oldest}", f"{snapshot.records_per_second:,.1f} records/s"]
     if snapshot.last_commit:
         parts.append(f"last commit {spoken((snapshot.at - snapshot.last_commit).total_seconds())} ago")
     return f"**{' · '.join(parts)}**"

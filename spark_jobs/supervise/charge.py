@@ -27,8 +27,9 @@ from spark_jobs.supervise.voice import Voice
 class Charge:
     """One sink. start_at: when a driver is to be started, None: not. claimed: whether the driver told of its claim.
 
-    attached: another run holds the sink and this one watches. paused: FIRN_SINKS wants it so. errors, last_error: the
-    driver's ends that were not in order; restarts: starts because of them. report: of the last driver that made one.
+    attached: another run holds the sink and this one watches. paused, paused_by: FIRN_SINKS wants it so, and who does.
+    errors, last_error: the driver's ends that were not in order; restarts: starts because of them. report: of the last
+    driver that made one.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Charge:
         self.judge, self.meter = Judge(policy.patience, now), Meter()
         self.backoff = Backoff(first=policy.backoff_first, longest=policy.backoff_longest, cap=policy.restarts)
         self.attached = self.paused = self.claimed = False
+        self.paused_by = ""
         self.start_at: float | None = None if policy.keep_alive else now
         self.errors, self.restarts, self.last_error = 0, 0, ""
         self.report: Mapping[str, Any] = {}
@@ -107,7 +109,8 @@ class Charge:
     def rest(self, now: float) -> None:
         """The driver is gone and the sink is paused."""
         self.judge.rested(now)
-        self.become(State.PAUSED, Words("It was paused.", "`firn sink resume` starts it again."))
+        by = f" by {self.paused_by}" if self.paused_by else ""
+        self.become(State.PAUSED, Words(f"It was paused{by}.", "`firn sink resume` starts it again."))
         self.tell("paused", f"Sink {self.sink} is paused.")
 
     def failed(self, error: FirnError, *, terminal: bool) -> Outcome:

@@ -119,7 +119,8 @@ def _lags(status: Status) -> list[Figure]:
     if not status.whole or status.seen is None:
         return [Figure("lag", "not known", f"< {GOOD_LAG}", LOOK)]
     lag, worst = status.seen.lag, status.worst
-    lines = [Figure("lag", f"{lag:,} records", f"< {GOOD_LAG}", GOOD if lag < GOOD_LAG else LOOK)]
+    waiting = f"{lag:,} {'record' if lag == 1 else 'records'}"
+    lines = [Figure("lag", waiting, f"< {GOOD_LAG}", GOOD if lag < GOOD_LAG else LOOK)]
     if worst:
         lines.append(Figure("worst partition", f"{worst.lag:,} in {worst.topic}-{worst.partition}"))
     lines.append(Figure("oldest record", age(status.seen.lag_seconds)))

@@ -67,6 +67,8 @@ class Meter:
         moved = ledger and any(before[where] not in (None, at) for where, at in after.items() if where in before)
         if moved:
             self.last_commit = seen.at
+        if ledger and seen.last_commit is not None:
+            self.last_commit = seen.last_commit
         if ledger and seen.owner is not None:
             self.epoch, self.totals = seen.owner.epoch, seen.owner.totals
             self._points.append((now, seen.owner.totals.records, seen.owner.totals.bytes))

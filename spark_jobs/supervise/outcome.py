@@ -69,7 +69,7 @@ def end_of(code: int, answer: Sequence[str], *, config: str, logs: str) -> End:
         error=TransientError(
             f"The Spark job {ended}.",
             where="spark_jobs.sink.job",
-            next_step=f"Run the sink again: it goes on from the ledger. Its log and Spark's own are in {logs}.",
+            next_step=f"Its log and Spark's own are in {logs}. The next start goes on from the ledger.",
         ),
     )
 

@@ -34,7 +34,7 @@ class Snapshot:
     attached: another run holds the sink, this one watches it. tasks: partitions that are read, one Spark task each.
     records to dead_letters: totals of all runs, from the ledger. records_per_second and bytes_per_second: over the
     last minute. ship_seconds and commit_seconds: of the last batch; None before the first. last_commit: when an offset
-    moved last, None: not since this supervisor began. lag: records in all partitions; lag_seconds: the longest.
+    moved last, by the ledger; None: never. lag: records in all partitions; lag_seconds: the longest.
     errors: the driver's ends that were not in order, `last_error` the newest; restarts: starts because of them.
     schema_ids: the newest that were seen. history: oldest first, thinned where it grew too long.
     """

@@ -41,7 +41,7 @@ class Wishes:
                 return Outcome("stopped", "The sink is stopped until `firn sink resume`.", charge.report)
             charge.driving.ask(now)
         elif seen.wanted is Wanted.PAUSED:
-            self._pause(now)
+            self._pause(now, by=seen.record.wanted_by if seen.record else "")
         elif charge.paused:
             self._resume(now)
         elif charge.attached:
@@ -80,10 +80,11 @@ class Wishes:
             charge.start_at = now
         return None
 
-    def _pause(self, now: float) -> None:
+    def _pause(self, now: float, *, by: str) -> None:
         charge = self._charge
         if charge.paused:
             return
+        charge.paused_by = by
         charge.paused, charge.start_at = True, None
         if charge.driving.running:
             charge.driving.ask(now)

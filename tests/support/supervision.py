@@ -71,6 +71,7 @@ class World:
         self.fault: FirnError | None = None
         self.kafka_fault: FirnError | None = None
         self.owner: Owner | None = None
+        self.committed_at: datetime | None = None
         self.beats = True
         self.silent = 0.0
         self.record = SinkRecord("s")
@@ -116,7 +117,8 @@ class World:
             return Observation(at, (), owner, self.record.wanted, self.record, unseen=self.kafka_fault)
         lag = self.end_offset - self.next_offset
         partition = PartitionLag("t", 0, "T", self.next_offset, self.end_offset, lag, 1.0 if lag > 0 else None, lag < 0)
-        return Observation(BEGUN + timedelta(seconds=self.now), (partition,), owner, self.record.wanted, self.record)
+        at = BEGUN + timedelta(seconds=self.now)
+        return Observation(at, (partition,), owner, self.record.wanted, self.record, self.committed_at)
 
     def note(self, state: State, *, why: str, next_step: str, stats: Mapping[str, Any]) -> None:
         if self.note_fault:

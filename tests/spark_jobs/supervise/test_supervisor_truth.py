@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -199,3 +200,19 @@ def test_rates_are_written_down_with_the_commit_that_they_are_of() -> None:
     }
     world.run()
     assert rates == [pytest.approx(10.0, rel=0.2)]
+
+
+def test_a_pause_names_who_asked_for_it() -> None:
+    world = World()
+    world.script = {50: lambda: world.want(Wanted.PAUSED, "ann"), 150: world.supervisor.ask}
+    world.run()
+    assert next(why for _, state, why in world.notes if state is State.PAUSED) == "It was paused by ann."
+
+
+def test_a_commit_before_this_supervisor_began_is_the_last_one_still() -> None:
+    world = World()
+    world.committed_at = BEGUN - timedelta(hours=1)
+    world.script = {60: world.supervisor.ask}
+    world.run()
+    assert world.snapshot is not None
+    assert world.snapshot.last_commit == world.committed_at
