@@ -27,12 +27,13 @@ from spark_jobs.sink.columns.wanted import Wanted
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.copy_into import RefusedError, copy_files
 from spark_jobs.sink.dead_letters import Letters, published_letters
+from spark_jobs.sink.decode.records import OF_THE_TABLE
 from spark_jobs.sink.evolution import SchemaChange
 from spark_jobs.sink.ledger import ClaimAgainError, Ledger, Move, TopicPartition
 from spark_jobs.sink.ledger_owner import Totals
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.loads import Loads
-from spark_jobs.sink.reports import Cut, Failed, Report, Retried, Staged, Stopped, Tolerated, load
+from spark_jobs.sink.reports import Cut, Doubted, Failed, Report, Retried, Staged, Stopped, Tolerated, load
 from spark_jobs.sink.ship import ShipPlan, ship
 from spark_jobs.sink.spark_faults import translated
 from spark_jobs.sink.stage import Stage
@@ -155,12 +156,14 @@ class BatchRunner:
             raise StopRequestedError("The sink was asked to stop.")
         begun = time.monotonic()
         ends = self._planned_ends(batch_id)
+        self._loads.begin_batch()
         shipped = self._ship_and_evolve(
             frame, {w.topic for w, end in ends.items() if end > self._ledger.committed.get(w, 0)}
         )
         between = time.monotonic()
         staged, stops, cuts = shipped.of(Staged), shipped.of(Stopped), shipped.of(Cut)
         tolerated = shipped.of(Tolerated)
+        self._loads.refused({each.where.topic for each in tolerated if OF_THE_TABLE & each.reasons.keys()})
         brought = _brought(staged, tolerated)
         ended: list[Stopped | Cut] = [*stops, *cuts]
         moves = self._ledger.plan(ends, {each.where: each.offset for each in ended})
@@ -193,28 +196,38 @@ class BatchRunner:
             raise PlanAgainError(why) if moves else ClaimAgainError(why)
 
     def _ship_and_evolve(self, frame: DataFrame, topics: Iterable[str]) -> Reports:
-        """Ship; where records want their tables changed, do that, and ship again as if nothing had been shipped.
+        """Ship; where records want their tables changed, or doubt them, see to that and ship again from the start.
 
         But for dead letters: those that are out by then are not met again, and are told of here.
         """
         shipped, out = self._ship(frame, topics), Reports()
-        while wanted := shipped.of(Wanted):
+        while {*map(type, shipped)} & {Wanted, Doubted}:
             # A run that lost the sink must change no table: perhaps it was dropped when the sink was cleaned away.
             self._table.check_epoch(self._connection, self._ledger.epoch)
-            changes = self._loads.evolve(wanted)
-            log.info("%s; the batch is shipped again", counted(len(changes), "schema change"))
-            self._on_change(changes)
+            self._see_to_tables(shipped.of(Wanted), {each.table for each in shipped.of(Doubted)})
             if published := [each for each in shipped.of(Tolerated) if each.group_offset >= 0]:
                 out += published
                 self._letters = letters_out(self._context, self._topic_ids, self._ledger.committed)
             shipped = self._ship(frame, topics)
         return Reports([*out, *shipped])
 
+    def _see_to_tables(self, wanted: Sequence[Wanted], doubted: Iterable[str]) -> None:
+        """Change those that records want changed, and look at those that they doubt."""
+        try:
+            self._loads.look_again(doubted)
+            if wanted:
+                changes = self._loads.evolve(wanted)
+                log.info("%s; the batch is shipped again", counted(len(changes), "schema change"))
+                self._on_change(changes)
+        except MissingObjectError as error:
+            raise _dropped(error) from error
+
     def _ship(self, frame: DataFrame, topics: Iterable[str]) -> Reports:
         """The one action of a batch: a task per partition, or `tasks.max` of them; only reports come back."""
         committed, patience = dict(self._ledger.committed), max(1.0, self._deadline.left())
         loads = self._loads.of_topics(topics)
-        plan = ShipPlan(self._context, self._stage, committed, loads, self._letters, self._topic_ids, patience)
+        unsure = self._loads.unsure(topics)
+        plan = ShipPlan(self._context, self._stage, committed, loads, self._letters, self._topic_ids, patience, unsure)
         if self._context.config.tasks_max:
             frame = frame.coalesce(self._context.config.tasks_max)
         rows = frame.mapInArrow(partial(ship, plan), "report string").collect()
@@ -237,7 +250,7 @@ class BatchRunner:
             self._table.keep(self._connection, self._ledger.epoch, error.files)
             raise
         except MissingObjectError as error:
-            raise ClaimAgainError(f"Something was dropped: {error.what}", where=error.where) from error
+            raise _dropped(error) from error
         try:
             self._stage.remove_own(self._connection)
         except FirnError:
@@ -250,6 +263,11 @@ class BatchRunner:
             seen = self._letters.get(where, Letters(-1, frozenset()))
             left = frozenset(offset for offset in seen.published if offset >= self._ledger.committed[where])
             self._letters[where] = Letters(published.get(where, seen.group_offset), left)
+
+
+def _dropped(error: MissingObjectError) -> ClaimAgainError:
+    """What a claim makes again, or tells a person about."""
+    return ClaimAgainError(f"Something was dropped: {error.what}", where=error.where)
 
 
 def _brought(staged: Sequence[Staged], tolerated: Sequence[Tolerated]) -> Totals:

@@ -1,5 +1,7 @@
 """How each table of a sink is loaded: found out once for an epoch, made where it is absent, and anew when it changes.
 
+Others may change a table while the sink runs. A COPY that does not work tells of it, and so do records that have no
+place in the table as it was seen: it is looked at again before one of them counts as bad.
 On the driver, in the session of its batches, and never inside a transaction: what is made here is DDL.
 """
 
@@ -29,8 +31,28 @@ class Loads:
         self._config, self._namespace, self._connection = context.config, context.namespace, connection
         self._loads: dict[str, Load] = {}
         self._landings: dict[str, LandingTable] = {}
+        self._seen: set[str] = set()
+        self._refusing: frozenset[str] = frozenset()
         evolving = context.config.auto_evolve is not False
         self._evolution = Evolution(context.namespace, context.config.name, context.config.tables, evolving)
+
+    def begin_batch(self) -> None:
+        """What was seen of tables may be old by now; those that refused records are looked at again at once."""
+        self._seen.clear()
+        self.look_again(self._refusing)
+
+    def look_again(self, tables: Iterable[str]) -> None:
+        """Look at tables anew. Raises ConfigError where one cannot take records any more."""
+        for table in sorted(tables):
+            self._look(table)
+
+    def refused(self, topics: Iterable[str]) -> None:
+        """The topics of which this batch had records without a place in their table."""
+        self._refusing = frozenset(table_for(topic, self._config.table_map) for topic in topics)
+
+    def unsure(self, topics: Iterable[str]) -> frozenset[str]:
+        """Those of the topics whose tables were not looked at since the batch began."""
+        return frozenset(topic for topic in topics if table_for(topic, self._config.table_map) not in self._seen)
 
     def of_topics(self, topics: Iterable[str]) -> dict[str, Load]:
         """The loads by topic. Makes what a VariantLoad needs. Raises ConfigError where a table cannot take records."""
@@ -82,6 +104,7 @@ class Loads:
                 self._landings[table] = LandingTable(self._namespace, self._config.name, table)
                 self._landings[table].prepare(self._connection)
         self._loads[table] = load
+        self._seen.add(table)
 
 
 def load_of(connection: SnowflakeConnection, namespace: Namespace, config: SinkConfig, table: str) -> Load:

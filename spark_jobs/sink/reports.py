@@ -91,6 +91,18 @@ class Tolerated:
 
 
 @dataclass(frozen=True)
+class Doubted:
+    """A partition with records that have no place in the table as it was seen before this batch: it may be another now.
+
+    Nothing of it counts. The driver looks at the table and ships the batch again.
+    """
+
+    topic: str
+    partition: int
+    table: str
+
+
+@dataclass(frozen=True)
 class Retried:
     """What a task tried again, whatever became of it: how often for each kind of error."""
 
@@ -115,9 +127,9 @@ class Failed:
         return error if isinstance(error, FirnError) else FirnError(repr(error))
 
 
-Report = Staged | Stopped | Cut | Tolerated | Wanted | Retried | Failed
+Report = Staged | Stopped | Cut | Tolerated | Wanted | Doubted | Retried | Failed
 _KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (Staged, Stopped, Cut, Tolerated, Wanted, Retried, Failed)
+    kind.__name__: kind for kind in (Staged, Stopped, Cut, Tolerated, Wanted, Doubted, Retried, Failed)
 }
 
 

@@ -31,11 +31,11 @@ from spark_jobs.sink.columns.wishes import Wishes, wanted
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.convert import Converted, convert
 from spark_jobs.sink.dead_letters import Letters
-from spark_jobs.sink.decode.records import TOO_LARGE, BadRecord, Decoder, OutputTooLargeError
+from spark_jobs.sink.decode.records import OF_THE_TABLE, TOO_LARGE, BadRecord, Decoder, OutputTooLargeError
 from spark_jobs.sink.files import PartitionFiles
 from spark_jobs.sink.identifiers import table_for
 from spark_jobs.sink.ledger import TopicPartition
-from spark_jobs.sink.reports import Cut, Failed, Report, Retried, Stopped, dump
+from spark_jobs.sink.reports import Cut, Doubted, Failed, Report, Retried, Stopped, dump
 from spark_jobs.sink.stage import Stage
 from spark_jobs.sink.tolerance import Tolerance
 from spark_jobs.sink.worker import begin_task, confirm_epoch, decoders_of, patience, schema_types_of
@@ -51,7 +51,8 @@ class ShipPlan:
 
     committed: the ledger's NEXT_OFFSET for each partition. loads: how the records of each topic are staged. letters:
     which dead letters are out already; topic_ids: Kafka's id of each topic. patience: seconds that a task may go on
-    failing. log_fields: of the driver's lines about the batch, for those of the task.
+    failing. unsure: topics whose tables were not looked at since the batch began, and may be other ones by now.
+    log_fields: of the driver's lines about the batch, for those of the task.
     """
 
     context: SinkContext
@@ -61,6 +62,7 @@ class ShipPlan:
     letters: Mapping[TopicPartition, Letters]
     topic_ids: Mapping[str, str]
     patience: float
+    unsure: frozenset[str] = frozenset()
     log_fields: Mapping[str, object] = field(default_factory=log_fields)
 
 
@@ -144,11 +146,12 @@ class _Partition:
         self._files = PartitionFiles(plan.context, plan.stage, where, folder, file_columns(load))
         letters, confirm = plan.letters.get(where), partial(confirm_epoch, plan.context, plan.stage.epoch)
         self._tolerance = Tolerance(plan.context, where, plan.topic_ids, letters, folder, confirm)
+        self._unsure, self._doubted = where.topic in plan.unsure, False
         self._ended: Stopped | Cut | None = None
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Convert and write the rows that are neither committed nor dead letters yet, up to where the range ends."""
-        if self._ended:
+        if self._ended or self._doubted:
             return
         batch = self._tolerance.unpublished(_above(batch, self._committed))
         if batch.num_rows == 0:
@@ -157,6 +160,9 @@ class _Partition:
             converted = convert(self._config, self.where, batch, self._decoders, self._shaper)
         except OutputTooLargeError:
             self._take_in_halves(batch)
+            return
+        self._doubted = self._unsure and any(each.reason in OF_THE_TABLE for each in converted.bad)
+        if self._doubted:
             return
         if not converted.bad or self._config.errors.tolerance == "none":
             self._write(converted)
@@ -204,11 +210,13 @@ class _Partition:
     def finish(self) -> list[Report]:
         """Stage what is still open, then publish the dead letters; returns the partition's reports.
 
-        Where the table must change first, neither is done: the whole batch is shipped again after that.
+        Where the table must change or be looked at first, neither is done: the batch is shipped again after that.
         """
+        table = table_for(self.where.topic, self._config.table_map)
         if wishes := self._wishes:
-            table = table_for(self.where.topic, self._config.table_map)
             return [wanted(*self.where, table, wishes)]
+        if self._doubted:
+            return [Doubted(*self.where, table)]
         self._files.close()
         staged = self._files.staged
         log.debug("staged %s in %s", counted(sum(f.rows for f in staged), "record"), counted(len(staged), "file"))

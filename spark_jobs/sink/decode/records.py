@@ -29,6 +29,8 @@ UNKNOWN_FIELD = "unknown_field"
 UNFITTING_VALUE = "unfitting_value"
 MISSING_VALUE = "missing_value"
 AMBIGUOUS_FIELD = "ambiguous_field"
+OF_THE_TABLE = frozenset({UNKNOWN_FIELD, UNFITTING_VALUE, MISSING_VALUE, AMBIGUOUS_FIELD})
+"""Reasons that another table would not have given."""
 
 
 MAX_TEXT = 128 * 1024 * 1024

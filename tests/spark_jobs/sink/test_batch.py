@@ -11,13 +11,14 @@ import pytest
 from firn.connector.config import SinkConfig
 from firn.errors import FencedError
 from firn.retry import Deadline
+from firn.snowflake_faults import MissingObjectError
 from spark_jobs.sink import batch
 from spark_jobs.sink.batch import BatchRunner, Claimed, Reports
 from spark_jobs.sink.columns.wanted import Wanted
 from spark_jobs.sink.dead_letters import Letters
 from spark_jobs.sink.identifiers import Namespace
-from spark_jobs.sink.ledger import Ledger, TopicPartition
-from spark_jobs.sink.reports import Report, Staged, Tolerated
+from spark_jobs.sink.ledger import ClaimAgainError, Ledger, TopicPartition
+from spark_jobs.sink.reports import Doubted, Report, Staged, Tolerated
 
 WANTED = Wanted("t", 1, "T", None, {"NEW": "FLOAT"})
 OUT = Letters(7, frozenset({3}))
@@ -44,12 +45,17 @@ class Table:
 
 
 def ship_and_evolve(
-    monkeypatch: pytest.MonkeyPatch, *answers: list[Report], evolved: list[Wanted], fenced: bool = False
+    monkeypatch: pytest.MonkeyPatch,
+    *answers: list[Report],
+    evolved: list[Wanted],
+    looked: list[str] | None = None,
+    fenced: bool = False,
 ) -> tuple[Reports, list[Mapping[TopicPartition, Letters]]]:
     """Ship, with these reports of the tasks; what comes of it, and the letters known at each ship.
 
-    evolved: gets what tables were changed for.
+    evolved: gets what tables were changed for; looked: which ones were looked at again.
     """
+    looked = [] if looked is None else looked
     where = TopicPartition("t", 0)
     context: Any = SimpleNamespace(config=SinkConfig("s"), namespace=Namespace("D", "S"))
     claimed, table = Claimed(Ledger("s", 4, {where: 0}), {"t": "id"}, {}), Table(fenced=fenced)
@@ -68,6 +74,7 @@ def ship_and_evolve(
 
     monkeypatch.setattr(runner, "_ship", ship)
     monkeypatch.setattr(runner._loads, "evolve", evolve)
+    monkeypatch.setattr(runner._loads, "look_again", lambda tables: looked.extend(tables))
     monkeypatch.setattr(batch, "letters_out", lambda *_: {where: OUT})
     return runner._ship_and_evolve(None, ["t"]), known
 
@@ -97,3 +104,23 @@ def test_a_run_that_lost_the_sink_changes_no_table(monkeypatch: pytest.MonkeyPat
     with pytest.raises(FencedError):
         ship_and_evolve(monkeypatch, [WANTED], [staged(0)], fenced=True, evolved=evolved)
     assert evolved == []
+
+
+def test_a_table_that_records_doubt_is_looked_at_before_they_are_shipped_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    evolved: list[Wanted] = []
+    looked: list[str] = []
+    answers: list[list[Report]] = [[staged(0), Doubted("t", 1, "T")], [staged(0), staged(1)]]
+    shipped, _ = ship_and_evolve(monkeypatch, *answers, evolved=evolved, looked=looked)
+    assert (looked, evolved) == (["T"], [])
+    assert [each.partition for each in shipped.of(Staged)] == [0, 1]
+
+
+def test_a_table_that_is_dropped_while_it_is_changed_is_claimed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Dropped(list[Wanted]):
+        def extend(self, _: object) -> None:
+            raise MissingObjectError("Table not found: D.S.T.")
+
+    with pytest.raises(ClaimAgainError, match=r"D\.S\.T"):
+        ship_and_evolve(monkeypatch, [WANTED], evolved=Dropped())

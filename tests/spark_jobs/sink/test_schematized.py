@@ -12,6 +12,7 @@ import pytest
 
 from firn.errors import BadRecordError, ConfigError
 from firn.settings import Settings
+from spark_jobs.sink.identifiers import stored, table_for
 from spark_jobs.sink.run import SinkRun
 from tests.spark_jobs.sink.test_run import running
 from tests.support.kafka import Topic, framed
@@ -142,6 +143,32 @@ def test_a_table_that_asks_for_it_evolves_and_what_contradicts_it_is_left_out(
         "ALTER",
         "ALTER",
     ]
+
+
+@pytest.mark.full
+def test_what_a_person_does_to_the_table_counts_from_the_next_record_on(settings: Settings, new_run: NewRun) -> None:
+    topic = Topic(settings, "altered", partitions=1)
+    table = stored(table_for(topic.name, ()))
+    sql(settings, f"CREATE TABLE {table} (RECORD_METADATA VARIANT, ID NUMBER)")
+    stop = threading.Event()
+    parameters = TYPED | {"errors__tolerance": "all", "buffer__count__records": "1", "auto__evolve": "false"}
+    run = new_run(topic, once=False, stop=stop, snowflake__topic2table__map=None, **parameters)
+    with running(run, stop) as done:
+        topic.send(records({"id": 1}))
+        wait_until(lambda: run.report.records == 1, what="the first record")
+        sql(settings, f"ALTER TABLE {table} ADD COLUMN EXTRA VARCHAR")
+        topic.send(records({"id": 2, "extra": "x"}))
+        wait_until(lambda: run.report.records + run.report.bad_records == 2, what="the new field")
+        topic.send(records({"id": "three"}))
+        wait_until(lambda: run.report.records + run.report.bad_records == 3, what="a record without a place")
+        sql(settings, f"CREATE OR REPLACE TABLE {table} (RECORD_METADATA VARIANT, ID VARCHAR)")
+        topic.send(records({"id": "four"}))
+        wait_until(lambda: run.report.records + run.report.bad_records == 4, what="the new type")
+        stop.set()
+        report = done.result(60)
+    assert (report.epoch, report.records, report.reasons) == (1, 3, {"unfitting_value": 1})
+    assert [tuple(row.values()) for row in sql(settings, f"SELECT ID FROM {table}")] == [("four",)]
+    assert {each.table for each in report.partitions} == {table}
 
 
 def test_two_sinks_change_one_table_at_once(settings: Settings, new_run: NewRun) -> None:

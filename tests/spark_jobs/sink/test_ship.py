@@ -25,7 +25,7 @@ from spark_jobs.sink.decode.records import MALFORMED_AVRO, NOT_LOOKED_UP, BadRec
 from spark_jobs.sink.decode.text import StringDecoder
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.ledger import TopicPartition
-from spark_jobs.sink.reports import Cut, Report, Retried, Tolerated, load
+from spark_jobs.sink.reports import Cut, Doubted, Report, Retried, Tolerated, load
 from spark_jobs.sink.stage import Stage
 from tests.spark_jobs.sink.test_convert import batch
 
@@ -78,13 +78,17 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(ship, "decoders_of", lambda _context: (Narrow(), StringDecoder()))
 
     def run(
-        values: list[bytes], config: SinkConfig = NONE, out: Any = None, load_of_topic: Load = VARIANTS
+        values: list[bytes],
+        config: SinkConfig = NONE,
+        out: Any = None,
+        load_of_topic: Load = VARIANTS,
+        unsure: frozenset[str] = frozenset(),
     ) -> tuple[list[Report], list[str]]:
         rows = batch(len(values))
         rows = rows.set_column(rows.schema.get_field_index("value"), "value", pa.array(values, pa.binary()))
         context: Any = SimpleNamespace(config=config, kafka=None, value_registry=None)
         stage, committed = Stage(Namespace("D", "S"), "s", 1), {TopicPartition("t", 0): 11}
-        plan = ship.ShipPlan(context, stage, committed, {"t": load_of_topic}, out or {}, {"t": "id"}, 5.0)
+        plan = ship.ShipPlan(context, stage, committed, {"t": load_of_topic}, out or {}, {"t": "id"}, 5.0, unsure)
         (answer,) = ship.ship(plan, iter([rows]))
         return [load(text) for text in answer.column(0).to_pylist()], contents
 
@@ -185,6 +189,19 @@ def test_values_that_have_no_place_in_the_table_are_bad_records(shipped: Any, mo
     assert contents == ["1"]
     assert (reports[1].offset, reports[1].reason) == (12, "unfitting_value")
     assert "AMOUNT" in reports[1].detail
+
+
+def test_no_record_is_judged_by_a_table_that_may_be_another_by_now(
+    shipped: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ship, "decoders_of", lambda _context: (Plain(), StringDecoder()))
+    monkeypatch.setattr(tolerance, "LetterBox", Box)
+    load, unsure = ColumnsLoad(AMOUNTS, exists=True, grow=False), frozenset({"t"})
+    for config in (NONE, ALL, LETTERS):
+        reports, contents = shipped([b"{}", b'{"amount":1}', b'{"new":2}'], config, load_of_topic=load, unsure=unsure)
+        assert (reports, contents) == ([Doubted("t", 0, "t_116")], [])
+    (staged,), contents = shipped([b"{}", b'{"amount":1}'], ALL, load_of_topic=load, unsure=unsure)
+    assert (staged.rows, contents) == (1, ["1"])
 
 
 def test_what_a_table_would_need_is_told_and_nothing_staged_or_published(
