@@ -16,7 +16,7 @@ from firn import kafka
 from firn.connector.config import SinkConfig
 from firn.errors import ConfigError
 from firn.snowflake_faults import MissingObjectError
-from spark_jobs.sink.identifiers import table_for
+from spark_jobs.sink.identifiers import quoted, table_for
 from spark_jobs.sink.ledger import (
     KafkaPartition,
     Position,
@@ -38,8 +38,8 @@ SILENCE_WITHOUT_HEARTBEAT_SECONDS = 900.0
 
 @dataclass(frozen=True)
 class PartitionOffsets:
-    """One partition. committed: its row in the ledger, if any. seen: what Kafka holds, if it has the partition.
-
+    """One partition. table: its name, ready for a statement. committed: its row in the ledger, if any. seen: what Kafka
+    holds, if it has the partition.
     start: where the sink goes on; None where that is for a person to say. read: whether the configuration names it.
     """
 
@@ -134,7 +134,7 @@ def compare(
     partitions = tuple(
         PartitionOffsets(
             where,
-            table_for(where.topic, config.table_map),
+            quoted(table_for(where.topic, config.table_map)),
             positions.get(where),
             seen.get(where),
             starts.get(where),

@@ -27,7 +27,7 @@ from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.copy_into import RefusedError
 from spark_jobs.sink.epoch import Epoch, RunParts
 from spark_jobs.sink.group_offsets import GroupOffsets, group_of
-from spark_jobs.sink.identifiers import table_for
+from spark_jobs.sink.identifiers import quoted, table_for
 from spark_jobs.sink.ledger import TopicPartition
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.limits import BatchLimit
@@ -181,5 +181,5 @@ class SinkRun:
         config = self._context.config
         partitions = partitions_of(self._parts.admin, config)
         positions = self._parts.table.positions(connection)
-        self.report.tables = {where.topic: table_for(where.topic, config.table_map) for where in partitions}
+        self.report.tables = {where.topic: quoted(table_for(where.topic, config.table_map)) for where in partitions}
         self.report.measure({where: p.next_offset for where, p in positions.items()}, partitions)
