@@ -85,7 +85,11 @@ def _source(file: Path | None, schema: Path | None, key: str | None, topic: str 
     if file is not None and schema is not None and topic is not None:
         return open_file(file, schema, key)
     if file is not None:
-        raise ConfigError("A file needs a schema and a topic.", next_step="Give --schema S.avsc and --topic T as well.")
+        raise ConfigError(
+            "A file needs a schema and a topic.",
+            where=str(file),
+            next_step="Give --schema S.avsc and --topic T as well (in a form: schema_file and topic).",
+        )
     if schema is not None or key is not None:
         raise ConfigError("--schema and --key describe a file.", next_step="Give --from-file F, or leave them out.")
     return None
