@@ -39,6 +39,7 @@ from firn.local.snowflake.errors import to_snowflake, unsupported
 from firn.local.snowflake.locks import Claim, shape_of
 from firn.local.snowflake.statements import Kind, Statement
 from firn.local.snowflake.transactions import Tables
+from firn.local.snowflake.variables import outside_of_texts
 
 if TYPE_CHECKING:
     from firn.local.snowflake.session import Session
@@ -58,7 +59,7 @@ class Cursor(FakeSnowflakeCursor):
         """Run one statement. Raises ProgrammingError with Snowflake's errno and sqlstate for every fault."""
         self._query_id = query_id or str(uuid.uuid4())
         try:
-            self._run(self._inline_variables(command), kwargs.get("binding_params") or params)
+            self._run(outside_of_texts(command, self._inline_variables), kwargs.get("binding_params") or params)
         except Exception as error:
             failure = to_snowflake(error, command)
             self._sqlstate = failure.sqlstate  # type: ignore[assignment]  # fakesnow sets None at first

@@ -259,3 +259,14 @@ def test_views_find_their_tables_from_anywhere(c: SnowflakeConnection) -> None:
     assert len(run(c, "SELECT N FROM STREAMING.PUBLIC.V")) == 1
     assert run(c, "DESCRIBE TABLE STREAMING.PUBLIC.ORDER_EVENTS")[0][:2] == ("RECORD_METADATA", "VARIANT")
     run(c, "DROP DATABASE ELSEWHERE")
+
+
+def test_session_variables_have_no_value_in_quotes(server: Server) -> None:
+    with server.connect() as connection:
+        run(connection, "SET PRICE = 5")
+        made = """CREATE OR REPLACE TABLE VARIED ("$PRICE" INT, "$X" INT) COMMENT = 'of $y' -- and $z"""
+        run(connection, made)
+        run(connection, 'INSERT INTO VARIED ("$PRICE", "$X") SELECT $PRICE, 7')
+        assert run(connection, """SELECT "$PRICE", "$X", '$PRICE' FROM VARIED""") == [(5, 7, "$PRICE")]
+        with pytest.raises(ProgrammingError, match="variable"):
+            run(connection, "SELECT $NONE_OF_IT")
