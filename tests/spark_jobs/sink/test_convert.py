@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from firn.connector.config import SinkConfig
+from firn.connector.config import ConverterConfig, ErrorsConfig, Format, SinkConfig
 from spark_jobs.sink.columns.load import VariantLoad
-from spark_jobs.sink.columns.shape import shaper_for
+from spark_jobs.sink.columns.shape import Shaped, shaper_for
+from spark_jobs.sink.columns.wishes import Wishes
 from spark_jobs.sink.convert import Converted, convert
 from spark_jobs.sink.decode.records import MAX_TEXT, BadRecord, Decoded
 from spark_jobs.sink.ledger import TopicPartition
@@ -124,3 +125,27 @@ def test_a_text_of_more_bytes_than_a_variant_takes_is_bad_however_few_its_charac
     rows = converted(decoded(["1", large, "3"]), KEYS, 3)
     assert rows.columns[1].to_pylist() == ["1"]
     assert [(bad.row, bad.reason) for bad in rows.bad] == [(1, "too_large")]
+
+
+class Noting:
+    """A shaper of typed columns that notes which messages it was told of."""
+
+    def __init__(self) -> None:
+        self.wishes = Wishes()
+        self.messages: list[object] = []
+
+    def shape(self, content: pa.StringArray, *more: object) -> Shaped:
+        self.messages.append(more[-1])
+        return Shaped((content,))
+
+
+def test_typed_columns_are_told_which_message_of_a_protobuf_schema_each_value_is() -> None:
+    head, noting = b"\0\0\0\0\5", Noting()
+    values = [head + b"\0", None, head + b"\2\2rest", head + b"\4\2\0", b"bad"]
+    rows = batch(5).set_column(6, "value", pa.array(values, pa.binary()))
+    value = decoded(["{}", None, "{}", "{}", None], BadRecord(4, "wrong_magic", "d"), ids=5)
+    errors = ErrorsConfig("all")
+    for format in (Format.PROTOBUF, Format.AVRO):
+        config = SinkConfig("s", value=ConverterConfig(format), errors=errors, null_values="ignore")
+        convert(config, TopicPartition("t", 0), rows, (value, decoded([None] * 5)), noting)
+    assert noting.messages == [[(0,), (1,), (1, 0)], None]
