@@ -131,7 +131,7 @@ class Noting:
     """A shaper of typed columns that notes which messages it was told of."""
 
     def __init__(self) -> None:
-        self.wishes = Wishes()
+        self.wishes: Wishes | None = Wishes()
         self.messages: list[object] = []
 
     def shape(self, content: pa.StringArray, *more: object) -> Shaped:
