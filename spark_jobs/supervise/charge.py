@@ -116,9 +116,11 @@ class Charge:
     def failed(self, error: FirnError, *, terminal: bool) -> Outcome:
         """It ends with an error; terminal: a person has to act before it is started again."""
         self.voice.terminal = terminal
-        self.become(State.FAILED, Words(error.what, error.next_step))
+        # The next step may speak of it: "Set it to true".
+        where = f" ({error.where})" if error.where and error.where != f"sink {self.sink}" else ""
+        self.become(State.FAILED, Words(f"{error.what}{where}", error.next_step))
         about = {"why": error.what, "where": error.where, "next_step": error.next_step, "terminal": terminal}
-        self.voice.event("failed", error.what, about)
+        self.voice.event("failed", f"{error.what}{where}", about)
         return Outcome("failed", error.what, self.report, error)
 
     def snapshot(self) -> Snapshot:

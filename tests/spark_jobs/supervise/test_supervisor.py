@@ -45,7 +45,7 @@ def test_what_needs_a_person_fails_at_once_with_its_own_error(code: int, kind: t
     assert len(world.drivers) == 1
     assert isinstance(outcome.error, kind)
     assert outcome.error.next_step == "Mend it with `firn x s.json`."
-    assert world.notes[-1][1:] == (State.FAILED, "It broke.")
+    assert world.notes[-1][1:] == (State.FAILED, "It broke. (there)"), "the next step may speak of the place"
     assert world.stats["terminal"] is True
     assert world.told("failed") == ["failed"]
 
