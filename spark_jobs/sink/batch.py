@@ -11,36 +11,28 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TypeVar
 
 from pyspark.sql import DataFrame
 from snowflake.connector import SnowflakeConnection
 
 from firn.errors import FirnError, TransientError, unexpected
 from firn.logs import log_context
-from firn.plural import counted
-from firn.retry import RETRIES, Deadline
+from firn.retry import Deadline
 from firn.snowflake_faults import MissingObjectError
 from spark_jobs.sink.bad_records import log_stopped, log_tolerated, stopped_error
-from spark_jobs.sink.columns.wanted import Wanted
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.copy_into import RefusedError, copy_files
-from spark_jobs.sink.dead_letters import Letters, published_letters
 from spark_jobs.sink.decode.records import OF_THE_TABLE
 from spark_jobs.sink.evolution import SchemaChange
-from spark_jobs.sink.ledger import ClaimAgainError, Ledger, Move, TopicPartition
+from spark_jobs.sink.ledger import ClaimAgainError, Move, TopicPartition
 from spark_jobs.sink.ledger_owner import Totals
 from spark_jobs.sink.ledger_table import LedgerTable
-from spark_jobs.sink.loads import Loads
-from spark_jobs.sink.reports import Cut, Doubted, Failed, Report, Retried, Staged, Stopped, Tolerated, load
-from spark_jobs.sink.ship import ShipPlan, ship
+from spark_jobs.sink.reports import Cut, Staged, Stopped, Tolerated
+from spark_jobs.sink.shipping import Claimed, Shipping, dropped
 from spark_jobs.sink.spark_faults import translated
-from spark_jobs.sink.stage import Stage
 from spark_jobs.sink.transaction import transaction
 
 log = logging.getLogger(__name__)
-R = TypeVar("R")
 PlannedEnds = Callable[[int], Mapping[TopicPartition, int]]
 
 
@@ -54,18 +46,6 @@ class BatchFailedError(Exception):
 
 class PlanAgainError(FirnError):
     """Nothing failed: there are new partitions, or what is planned must be cut otherwise. Claim and plan again."""
-
-
-@dataclass(frozen=True)
-class Claimed:
-    """What a claim found out, for all batches of its epoch.
-
-    topic_ids: Kafka's id of each topic. letters: which dead letters of a partition are out without being committed.
-    """
-
-    ledger: Ledger
-    topic_ids: Mapping[str, str]
-    letters: Mapping[TopicPartition, Letters]
 
 
 @dataclass(frozen=True)
@@ -97,14 +77,6 @@ class Committed:
         return sum(each.letters for each in self.tolerated)
 
 
-class Reports(list[Report]):
-    """What the tasks of a batch reported."""
-
-    def of(self, kind: type[R]) -> list[R]:
-        """The reports of one kind."""
-        return [report for report in self if isinstance(report, kind)]
-
-
 class BatchRunner:
     """Runs the batches of one epoch. `idle` is held while a batch runs; `stopping` refuses the next one."""
 
@@ -121,12 +93,10 @@ class BatchRunner:
         on_commit: Callable[[Committed], None],
         on_change: Callable[[Sequence[SchemaChange]], None],
     ) -> None:
-        self._context, self._connection, self._table, self._deadline = context, connection, table, deadline
-        self._ledger, self._topic_ids, self._letters = claimed.ledger, claimed.topic_ids, dict(claimed.letters)
-        self._planned_ends, self._confirm = planned_ends, confirm
-        self._on_commit, self._on_change = on_commit, on_change
-        self._stage = Stage(context.namespace, context.config.name, claimed.ledger.epoch)
-        self._loads = Loads(context, connection)
+        self._context, self._connection, self._table, self._ledger = context, connection, table, claimed.ledger
+        self._planned_ends, self._confirm, self._on_commit = planned_ends, confirm, on_commit
+        self._shipping = Shipping(context, connection, claimed, table, deadline, on_change)
+        self._stage, self._loads = self._shipping.stage, self._shipping.loads
         self.failure: FirnError | None = None
         self.stopping = threading.Event()
         self.idle = threading.Lock()
@@ -157,7 +127,7 @@ class BatchRunner:
         begun = time.monotonic()
         ends = self._planned_ends(batch_id)
         self._loads.begin_batch()
-        shipped = self._ship_and_evolve(
+        shipped = self._shipping.ship(
             frame, {w.topic for w, end in ends.items() if end > self._ledger.committed.get(w, 0)}
         )
         between = time.monotonic()
@@ -172,7 +142,7 @@ class BatchRunner:
         if moves:
             self._commit(name, moves, staged, brought)
         self._ledger.advance(ends, moves)
-        self._forget_letters(tolerated)
+        self._shipping.forget_letters(tolerated)
         committed = Committed(
             batch=name,
             rows=brought.records,
@@ -195,50 +165,6 @@ class BatchRunner:
             # Without a step forward it would be planned the same way for ever: that is a fault, with a deadline.
             raise PlanAgainError(why) if moves else ClaimAgainError(why)
 
-    def _ship_and_evolve(self, frame: DataFrame, topics: Iterable[str]) -> Reports:
-        """Ship; where records want their tables changed, or doubt them, see to that and ship again from the start.
-
-        But for dead letters: those that are out by then are not met again, and are told of here.
-        """
-        shipped, out = self._ship(frame, topics), Reports()
-        while {*map(type, shipped)} & {Wanted, Doubted}:
-            # A run that lost the sink must change no table: perhaps it was dropped when the sink was cleaned away.
-            self._table.check_epoch(self._connection, self._ledger.epoch)
-            self._see_to_tables(shipped.of(Wanted), {each.table for each in shipped.of(Doubted)})
-            if published := [each for each in shipped.of(Tolerated) if each.group_offset >= 0]:
-                out += published
-                self._letters = letters_out(self._context, self._topic_ids, self._ledger.committed)
-            shipped = self._ship(frame, topics)
-        return Reports([*out, *shipped])
-
-    def _see_to_tables(self, wanted: Sequence[Wanted], doubted: Iterable[str]) -> None:
-        """Change those that records want changed, and look at those that they doubt."""
-        try:
-            self._loads.look_again(doubted)
-            if wanted:
-                changes = self._loads.evolve(wanted)
-                log.info("%s; the batch is shipped again", counted(len(changes), "schema change"))
-                self._on_change(changes)
-        except MissingObjectError as error:
-            raise _dropped(error) from error
-
-    def _ship(self, frame: DataFrame, topics: Iterable[str]) -> Reports:
-        """The one action of a batch: a task per partition, or `tasks.max` of them; only reports come back."""
-        committed, patience = dict(self._ledger.committed), max(1.0, self._deadline.left())
-        loads = self._loads.of_topics(topics)
-        unsure = self._loads.unsure(topics)
-        plan = ShipPlan(self._context, self._stage, committed, loads, self._letters, self._topic_ids, patience, unsure)
-        if self._context.config.tasks_max:
-            frame = frame.coalesce(self._context.config.tasks_max)
-        rows = frame.mapInArrow(partial(ship, plan), "report string").collect()
-        reports = Reports([load(row["report"]) for row in rows])
-        for retried in reports.of(Retried):
-            RETRIES.add(retried.errors)
-        for failed in reports.of(Failed):
-            self._deadline.failed(failed.failing_seconds)
-            raise failed.unwrap()
-        return reports
-
     def _commit(self, name: str, moves: tuple[Move, ...], staged: Sequence[Staged], brought: Totals) -> None:
         """Rows and ledger in one transaction; the ledger last, so that its lock is held for a moment only."""
         self._confirm(sorted({move.where.topic for move in moves}))
@@ -250,24 +176,11 @@ class BatchRunner:
             self._table.keep(self._connection, self._ledger.epoch, error.files)
             raise
         except MissingObjectError as error:
-            raise _dropped(error) from error
+            raise dropped(error) from error
         try:
             self._stage.remove_own(self._connection)
         except FirnError:
             log.warning("Staged files could not be removed; the next start removes them", exc_info=True)
-
-    def _forget_letters(self, tolerated: Sequence[Tolerated]) -> None:
-        """Dead letters below the ledger's new positions need not be known any more."""
-        published = {each.where: each.group_offset for each in tolerated if each.group_offset >= 0}
-        for where in {*self._letters, *published}:
-            seen = self._letters.get(where, Letters(-1, frozenset()))
-            left = frozenset(offset for offset in seen.published if offset >= self._ledger.committed[where])
-            self._letters[where] = Letters(published.get(where, seen.group_offset), left)
-
-
-def _dropped(error: MissingObjectError) -> ClaimAgainError:
-    """What a claim makes again, or tells a person about."""
-    return ClaimAgainError(f"Something was dropped: {error.what}", where=error.where)
 
 
 def _brought(staged: Sequence[Staged], tolerated: Sequence[Tolerated]) -> Totals:
@@ -275,14 +188,6 @@ def _brought(staged: Sequence[Staged], tolerated: Sequence[Tolerated]) -> Totals
     rows, text_size = sum(file.rows for file in staged), sum(file.text_size for file in staged)
     bad, letters = sum(each.records for each in tolerated), sum(each.letters for each in tolerated)
     return Totals(rows, text_size, 1, bad, letters)
-
-
-def letters_out(
-    context: SinkContext, topic_ids: Mapping[str, str], committed: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, Letters]:
-    """The dead letters of each partition that are out without being committed. Raises as `published_letters` does."""
-    positions = {where: (topic_ids[where.topic], at) for where, at in committed.items()}
-    return published_letters(context.kafka, context.config.name, positions)
 
 
 def _check_inside(staged: Sequence[Staged], moves: Sequence[Move]) -> None:

@@ -18,7 +18,7 @@ from firn import kafka
 from firn.logs import add_to_log_context
 from firn.retry import Deadline
 from firn.snowflake import connect
-from spark_jobs.sink.batch import BatchRunner, Claimed, Committed, PlanAgainError, StopRequestedError, letters_out
+from spark_jobs.sink.batch import BatchRunner, Committed, PlanAgainError, StopRequestedError
 from spark_jobs.sink.checkpoint import new_checkpoint, planned_ends
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.dead_letters import Letters, dead_letter_queue, ensure_topic
@@ -32,6 +32,7 @@ from spark_jobs.sink.limits import SAMPLE_RECORDS, BatchLimit, sample
 from spark_jobs.sink.metrics import SinkMetrics
 from spark_jobs.sink.progress import RunReport, spoken_start, waiting
 from spark_jobs.sink.requirements import check_rights
+from spark_jobs.sink.shipping import Claimed, letters_out
 from spark_jobs.sink.source import NoTopicError, changed_partitions, open_stream, partitions_in, topics_of
 from spark_jobs.sink.spark_faults import translated
 from spark_jobs.sink.stage import Stage

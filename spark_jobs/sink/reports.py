@@ -8,13 +8,15 @@ from __future__ import annotations
 import pickle
 from base64 import b64decode, b64encode
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from firn.errors import FirnError
 from spark_jobs.sink.columns.wanted import Wanted
 from spark_jobs.sink.ledger import TopicPartition
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -143,3 +145,11 @@ def load(text: str) -> Report:
     kind, fields = orjson.loads(text)
     report: Report = _KINDS[kind](**fields)
     return report
+
+
+class Reports(list[Report]):
+    """What the tasks of a batch reported."""
+
+    def of(self, kind: type[R]) -> list[R]:
+        """The reports of one kind."""
+        return [report for report in self if isinstance(report, kind)]

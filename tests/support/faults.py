@@ -28,8 +28,8 @@ from pyspark.sql import DataFrame
 from snowflake.connector import errors as driver
 from snowflake.connector.cursor import SnowflakeCursorBase
 
-from spark_jobs.sink import batch as batches
 from spark_jobs.sink import epoch as epochs
+from spark_jobs.sink import shipping
 from spark_jobs.sink.batch import BatchRunner
 from spark_jobs.sink.dead_letters.transaction import GroupTransactions
 from spark_jobs.sink.ledger import Ledger, Move, TopicPartition
@@ -192,7 +192,7 @@ def armed(*faults: Fault | Interruption, clock: float = 0.0) -> Iterator[None]:
             patch.object(epochs, "planned_ends", hooks.planned(epochs.planned_ends)),
             patch.object(BatchRunner, "__call__", hooks.batch(BatchRunner.__call__)),
             patch.object(Ledger, "advance", hooks.advance(Ledger.advance)),
-            patch.object(batches, "ship", partial(in_worker, for_workers, clock)),
+            patch.object(shipping, "ship", partial(in_worker, for_workers, clock)),
             moved_clock(clock),
         ):
             patches.enter_context(patched)

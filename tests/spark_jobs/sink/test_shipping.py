@@ -12,13 +12,13 @@ from firn.connector.config import SinkConfig
 from firn.errors import FencedError
 from firn.retry import Deadline
 from firn.snowflake_faults import MissingObjectError
-from spark_jobs.sink import batch
-from spark_jobs.sink.batch import BatchRunner, Claimed, Reports
+from spark_jobs.sink import shipping
 from spark_jobs.sink.columns.wanted import Wanted
 from spark_jobs.sink.dead_letters import Letters
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.ledger import ClaimAgainError, Ledger, TopicPartition
-from spark_jobs.sink.reports import Doubted, Report, Staged, Tolerated
+from spark_jobs.sink.reports import Doubted, Report, Reports, Staged, Tolerated
+from spark_jobs.sink.shipping import Claimed, Shipping
 
 WANTED = Wanted("t", 1, "T", None, {"NEW": "FLOAT"})
 OUT = Letters(7, frozenset({3}))
@@ -59,24 +59,23 @@ def ship_and_evolve(
     where = TopicPartition("t", 0)
     context: Any = SimpleNamespace(config=SinkConfig("s"), namespace=Namespace("D", "S"))
     claimed, table = Claimed(Ledger("s", 4, {where: 0}), {"t": "id"}, {}), Table(fenced=fenced)
-    calls: Any = dict.fromkeys(("planned_ends", "confirm", "on_commit", "on_change"), lambda *_: None)
-    runner: Any = BatchRunner(context, None, claimed, table, Deadline(1.0), **calls)  # type: ignore[arg-type]
+    ships: Any = Shipping(context, None, claimed, table, Deadline(1.0), lambda _: None)  # type: ignore[arg-type]
     known: list[Mapping[TopicPartition, Letters]] = []
     reports = iter(answers)
 
     def ship(*_: object) -> Reports:
-        known.append(dict(runner._letters))
+        known.append(dict(ships._letters))
         return Reports(next(reports))
 
     def evolve(wanted: list[Wanted]) -> tuple[()]:
         evolved.extend(wanted)
         return ()
 
-    monkeypatch.setattr(runner, "_ship", ship)
-    monkeypatch.setattr(runner._loads, "evolve", evolve)
-    monkeypatch.setattr(runner._loads, "look_again", lambda tables: looked.extend(tables))
-    monkeypatch.setattr(batch, "letters_out", lambda *_: {where: OUT})
-    return runner._ship_and_evolve(None, ["t"]), known
+    monkeypatch.setattr(ships, "_ship_once", ship)
+    monkeypatch.setattr(ships.loads, "evolve", evolve)
+    monkeypatch.setattr(ships.loads, "look_again", lambda tables: looked.extend(tables))
+    monkeypatch.setattr(shipping, "letters_out", lambda *_: {where: OUT})
+    return ships.ship(None, ["t"]), known
 
 
 def test_letters_that_are_out_before_a_table_changes_are_told_of_with_the_batch(
