@@ -7,18 +7,17 @@ Spark nor Prefect.
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from firn.errors import FirnError, TransientError, unexpected
+from firn.errors import FirnError, unexpected
 from spark_jobs.supervise.alarms import Alarms
 from spark_jobs.supervise.charge import Charge
 from spark_jobs.supervise.control import State, Wanted
+from spark_jobs.supervise.endings import Endings
 from spark_jobs.supervise.errands import Errands, Running
 from spark_jobs.supervise.gather import Gathering
 from spark_jobs.supervise.judge import Words
@@ -29,10 +28,6 @@ from spark_jobs.supervise.snapshot import Snapshot
 from spark_jobs.supervise.wishes import Wishes
 
 STEP_SECONDS = 1.0
-FENCED_SECONDS = 30.0
-"""How long a driver that was fenced is in doubt: by a run that lives, or by a reset."""
-WELL_SECONDS = 3600.0
-"""A driver that held an idle sink for so long was well, as after a commit: what failed before it counts no more."""
 
 
 class Waking(Protocol):
@@ -91,7 +86,7 @@ class Supervisor:
         self._alarms = Alarms(policy.lag_records, policy.lag_seconds)
         self._asked, self._abort = False, False
         self._wishing = not policy.keep_alive  # a start by hand says first that the sink is to run
-        self._fenced: tuple[End, float] | None = None
+        self._endings = Endings(charge)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -172,43 +167,9 @@ class Supervisor:
         for told in self._driving.heard():
             self._heard(now, *told)
         self._charge.report = end.report or self._charge.report
-        return self._ended_as_wished(now, end) if wished else self._ended(now, end)
-
-    def _ended_as_wished(self, now: float, end: End) -> Outcome | None:
-        """It was asked to end, and did."""
-        if self._asked or self._abort:
-            if end.error and not self._abort:
-                return self._charge.failed(end.error, terminal=end.final)
-            return Outcome("ended", "The sink was stopped.", self._charge.report)
-        if self._charge.paused:
-            self._charge.rest(now)
-        elif self._charge.lookout.wanted is Wanted.RUNNING:
-            self._charge.start_at = now
-        return None
-
-    def _ended(self, now: float, end: End) -> Outcome | None:
-        """It ended by itself."""
-        if end.fenced:
-            self._fenced = (end, now + FENCED_SECONDS)
-            self._charge.lookout.look_now()
-            return None
-        if end.error:
-            self._charge.errors, self._charge.last_error = self._charge.errors + 1, end.error.what
-        if end.final and end.error:
-            return self._charge.failed(end.error, terminal=True)
-        if self._charge.claimed and self._meter.lag <= 0 and now - self._driving.launched >= WELL_SECONDS:
-            self._charge.backoff.progressed()
-        pause = self._charge.backoff.failed()
-        if pause is None:
-            error = end.error or TransientError("The driver ends by itself again and again.")
-            return self._charge.failed(error, terminal=False)
-        self._charge.start_at, self._charge.restarts = now + pause, self._charge.restarts + 1
-        what = end.error.what if end.error else "The driver ended by itself."
-        sentence = f"{what} It is started again in {pause:.0f} s (start {self._driving.starts + 1})."
-        if self._voice.state is not State.STALLED:
-            self._charge.become(State.STARTING, Words(sentence, end.error.next_step if end.error else ""))
-        self._voice.event("restarting", sentence, {"exit_code": end.code, "failures": self._charge.backoff.failures})
-        return None
+        if not wished:
+            return self._endings.by_itself(now, end)
+        return self._endings.as_wished(now, end, last=self._asked or self._abort, aborted=self._abort)
 
     # Looks
 
@@ -219,9 +180,9 @@ class Supervisor:
             self._charge.lookout.look_now()  # a look that began before that may bring what was wanted before
         waits = self._meter.lag > 0 and not self._charge.paused  # nothing but a wish changes a sink that is paused
         flows = waits or self._voice.state in (State.STARTING, State.STALLED) or self._wishes.undecided
-        answer = self._charge.lookout.step(now, flows=flows or self._fenced is not None)
-        if self._fenced and now >= self._fenced[1]:
-            return self._lost(self._fenced[0], alive=False)
+        answer = self._charge.lookout.step(now, flows=flows or self._endings.in_doubt)
+        if self._endings.overdue(now):
+            return self._endings.lost(alive=False)
         if answer is None:
             return None
         seen, ledger = answer
@@ -235,19 +196,13 @@ class Supervisor:
                 self._charge.moved(now)
                 self._voice.flows()
             self._judge.answered(now, self._meter.lag)
-        if ledger and self._fenced:
-            alive = seen.owner is not None and seen.owner.runs(self._policy.alive_within)
-            return self._lost(self._fenced[0], alive=alive)
+        if ledger and self._endings.in_doubt:
+            return self._endings.lost(alive=bool(seen.owner and seen.owner.runs(self._policy.alive_within)))
         obeys = ledger and not self._wishing and not (self._asked or self._abort)
         outcome = self._wishes.obey(now, seen) if obeys else None
         if outcome is None:  # what ended is shown by its last words; a start that found nothing to do shows nothing
             self._voice.show(self.snapshot)
         return outcome
-
-    def _lost(self, end: End, *, alive: bool) -> Outcome | None:
-        """The sink was taken away: by a run that lives, whose state it is to tell, or by a reset."""
-        self._voice.silent = alive
-        return self._charge.failed(end.error, terminal=True) if end.error else None
 
     # What is wrong
 
@@ -267,22 +222,7 @@ class Supervisor:
             self._charge.recovered()
         for event, sentence, data in self._alarms.ring(self._meter):
             self._voice.event(event, sentence, data)
-        return self._end_hung(now) if self._driving.running else None
-
-    def _end_hung(self, now: float) -> Outcome | None:
-        """Kill a driver that lives and does nothing; it is started again like one that died."""
-        silent = self._charge.lookout.silent_seconds
-        sign = now - silent if silent is not None and self._charge.claimed else None
-        why = self._judge.hung(now, self._driving.launched, sign, self._meter.lag)
-        end = self._driving.stop(0) if why else None
-        if why is None or end is None:
-            return None
-        error = TransientError(
-            f"{why} It was killed.",
-            where=f"sink {self._charge.sink}",
-            next_step="Look at its log and Spark's: `firn sink logs`.",
-        )
-        return self._ended(now, replace(end, code=-signal.SIGKILL, error=error))
+        return self._endings.of_a_hung_one(now) if self._driving.running else None
 
     # Telling
 
