@@ -22,8 +22,8 @@ from prefect.exceptions import PrefectHTTPStatusError
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from flows.charts import Chart, Point
+from spark_jobs.sink.control import SinkRecord, State, Wanted
 from spark_jobs.sink.ledger_owner import Owner, Totals, spoken
-from spark_jobs.supervise.control import SinkRecord, State, Wanted
 from spark_jobs.supervise.figures import GOOD_LAG, LOOK, PARTITION_COLUMNS, figures, partition_row
 from spark_jobs.supervise.observe import Observation, PartitionLag
 from spark_jobs.supervise.snapshot import Sample, Snapshot

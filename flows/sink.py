@@ -29,8 +29,8 @@ from flows.events import emit_sink_event
 from flows.parameters import described
 from flows.supervision import Place, by_whom, run_once, supervise
 from flows.telling import Log, LogTelling, PrefectTelling, outlive_reader
+from spark_jobs.sink.control import Wanted
 from spark_jobs.sink.progress import RunReport
-from spark_jobs.supervise.control import Wanted
 from spark_jobs.supervise.notes import Notes
 from spark_jobs.supervise.outcome import Outcome
 from spark_jobs.supervise.policy import policy_of

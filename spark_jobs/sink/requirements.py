@@ -20,13 +20,12 @@ from firn.errors import ConfigError, FirnError, PrivilegeError
 from firn.grants import Privilege, held_privileges, name_parts
 from firn.provision.snowflake import look_for_objects, session_of
 from firn.snowflake import SnowflakeLogin, connect
-from spark_jobs.sink import ledger_table, schema_changes, stage
+from spark_jobs.sink import control, ledger_table, schema_changes, stage
 from spark_jobs.sink.columns.load import ColumnsLoad, Load, PipeLoad
 from spark_jobs.sink.identifiers import FullName, Namespace, check_table_map, quoted, table_for, written
 from spark_jobs.sink.loads import load_of
 from spark_jobs.sink.pipes import check_pipe
 from spark_jobs.sink.tables import check_columns, describe_named, named_table_exists
-from spark_jobs.supervise import control
 
 _OTHER_ROLE = "Or correct snowflake.role.name (`role` in the Snowflake secret)."
 

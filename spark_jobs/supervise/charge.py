@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from firn.errors import FirnError
+from spark_jobs.sink.control import State
 from spark_jobs.supervise.backoff import Backoff
-from spark_jobs.supervise.control import State
 from spark_jobs.supervise.driving import Driving
 from spark_jobs.supervise.errands import Running
 from spark_jobs.supervise.judge import Judge, Words

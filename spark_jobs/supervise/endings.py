@@ -9,8 +9,8 @@ import signal
 from dataclasses import replace
 
 from firn.errors import TransientError
+from spark_jobs.sink.control import State, Wanted
 from spark_jobs.supervise.charge import Charge
-from spark_jobs.supervise.control import State, Wanted
 from spark_jobs.supervise.judge import Words
 from spark_jobs.supervise.outcome import End, Outcome
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firn.errors import FirnError
-from spark_jobs.supervise.control import Wanted
+from spark_jobs.sink.control import Wanted
 from spark_jobs.supervise.errands import Errand, Running
 from spark_jobs.supervise.seams import Observing
 

@@ -14,7 +14,7 @@ from snowflake.connector import SnowflakeConnection
 from firn.errors import FirnError, TerminalError
 from firn.snowflake import connect
 from spark_jobs.sink.context import SinkContext
-from spark_jobs.supervise.control import SinkRecords, State, Wanted
+from spark_jobs.sink.control import SinkRecords, State, Wanted
 from spark_jobs.supervise.observe import Observation, Observer
 from spark_jobs.supervise.policy import pace_of
 

@@ -16,11 +16,11 @@ from firn import kafka
 from firn.errors import FirnError
 from firn.snowflake import close_quietly, open_connection
 from spark_jobs.sink.context import SinkContext
+from spark_jobs.sink.control import SinkRecord, SinkRecords, Wanted
 from spark_jobs.sink.ledger import Position, TopicPartition
 from spark_jobs.sink.ledger_owner import Owner
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.offsets import PartitionOffsets, committed, compare
-from spark_jobs.supervise.control import SinkRecord, SinkRecords, Wanted
 from spark_jobs.supervise.record_ages import RecordAges
 
 ANSWER_SECONDS = 30

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from spark_jobs.supervise.control import State, Wanted
+    from spark_jobs.sink.control import State, Wanted
     from spark_jobs.supervise.observe import Observation
     from spark_jobs.supervise.snapshot import Snapshot
 

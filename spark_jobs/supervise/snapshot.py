@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from spark_jobs.supervise.control import State
+from spark_jobs.sink.control import State
 
 if TYPE_CHECKING:
     from spark_jobs.supervise.observe import PartitionLag

@@ -15,10 +15,10 @@ from firn.settings import Settings
 from firn.snowflake import connect
 from firn.snowflake_faults import MissingObjectError
 from spark_jobs.sink.context import SinkContext, kafka_login, snowflake_login
+from spark_jobs.sink.control import SinkRecord, read_all
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.ledger_owner import Owner
 from spark_jobs.sink.ledger_table import LedgerTable
-from spark_jobs.supervise.control import SinkRecord, read_all
 from spark_jobs.supervise.policy import at_pace
 
 

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from firn.errors import FirnError, unexpected
+from spark_jobs.sink.control import State, Wanted
 from spark_jobs.supervise.alarms import Alarms
 from spark_jobs.supervise.charge import Charge
-from spark_jobs.supervise.control import State, Wanted
 from spark_jobs.supervise.endings import Endings
 from spark_jobs.supervise.errands import Errands, Running
 from spark_jobs.supervise.gather import Gathering

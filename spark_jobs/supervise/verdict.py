@@ -12,9 +12,9 @@ from enum import StrEnum
 from firn.connector.config import SinkConfig
 from firn.errors import FirnError
 from firn.plural import counted
+from spark_jobs.sink.control import SinkRecord, State, Wanted
 from spark_jobs.sink.ledger_owner import spoken
 from spark_jobs.sink.offsets import running_within
-from spark_jobs.supervise.control import SinkRecord, State, Wanted
 from spark_jobs.supervise.observe import Observation
 
 STALL_SECONDS = 45.0

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from firn.errors import FirnError, TransientError
-from spark_jobs.supervise.control import State, Wanted
+from spark_jobs.sink.control import State, Wanted
 from spark_jobs.supervise.errands import Errand, Running
 from spark_jobs.supervise.judge import Words
 from spark_jobs.supervise.seams import Noting, Telling

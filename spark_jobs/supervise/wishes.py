@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from spark_jobs.sink.control import State, Wanted
 from spark_jobs.supervise.charge import Charge
-from spark_jobs.supervise.control import State, Wanted
 from spark_jobs.supervise.judge import Words
 from spark_jobs.supervise.outcome import Outcome
 from spark_jobs.supervise.verdict import STARTING_SECONDS

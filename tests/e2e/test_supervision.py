@@ -19,8 +19,8 @@ from firn.local import process
 from firn.local.home import Home
 from firn.settings import PROJECT_ROOT
 from firn.snowflake import connect
+from spark_jobs.sink.control import SinkRecord, SinkRecords, State
 from spark_jobs.sink.identifiers import Namespace
-from spark_jobs.supervise.control import SinkRecord, SinkRecords, State
 from tests.support.flowing import Flowing
 from tests.support.kafka import Topic
 from tests.support.sinks import committed, connector_file, landed, login_of, wait_until

@@ -20,7 +20,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.artifacts import MAX_PARTITIONS, SinkArtifact, artifact_key, status_markdown
 from flows.charts import MAX_POINTS, Chart, Point, short
-from spark_jobs.supervise.control import State
+from spark_jobs.sink.control import State
 from spark_jobs.supervise.observe import PartitionLag
 from spark_jobs.supervise.snapshot import Sample, Snapshot
 from tests.conftest import RunningStack

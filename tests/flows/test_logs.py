@@ -17,8 +17,8 @@ from firn.errors import TerminalError
 from firn.settings import load_settings
 from firn.snowflake import connect
 from flows.commands.sink import add
+from spark_jobs.sink.control import SinkRecords, State
 from spark_jobs.sink.identifiers import Namespace
-from spark_jobs.supervise.control import SinkRecords, State
 from tests.conftest import FIRN, environment
 from tests.support.kafka import Topic
 from tests.support.sinks import connector_file, forget, login_of, wait_until

@@ -17,9 +17,9 @@ from firn.secrets import KafkaSecret, RegistrySecret, SnowflakeSecret, read_secr
 from firn.settings import load_settings
 from firn.snowflake import connect
 from flows.commands.sink import add
+from spark_jobs.sink.control import SinkRecords, State
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.schema_changes import SchemaChange, SchemaChanges
-from spark_jobs.supervise.control import SinkRecords, State
 from tests.support.kafka import Topic
 from tests.support.proxies import closed_port
 from tests.support.sinks import connector_file, forget, login_of

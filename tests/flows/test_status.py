@@ -15,13 +15,13 @@ import pytest
 from firn import kafka
 from firn.connector.parse import load_sink_config
 from firn.snowflake import SnowflakeLogin, connect, execute
+from spark_jobs.sink.control import SinkRecords, State
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.ledger import Move, TopicPartition
 from spark_jobs.sink.ledger_owner import Totals
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.source import partitions_of
 from spark_jobs.sink.transaction import transaction
-from spark_jobs.supervise.control import SinkRecords, State
 from spark_jobs.supervise.notes import Notes
 from spark_jobs.supervise.subjects import of_files
 from tests.conftest import FIRN

@@ -204,7 +204,7 @@ from firn.child import Child
 from firn.settings import Settings
 from flows import supervision
 from flows.telling import LogTelling
-from spark_jobs.supervise.control import Wanted
+from spark_jobs.sink.control import Wanted
 from spark_jobs.supervise.observe import Observation
 from spark_jobs.supervise.policy import Policy
 

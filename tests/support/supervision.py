@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from firn.errors import FirnError, TransientError
+from spark_jobs.sink.control import SinkRecord, State, Wanted
 from spark_jobs.sink.ledger_owner import Owner, Totals
-from spark_jobs.supervise.control import SinkRecord, State, Wanted
 from spark_jobs.supervise.errands import Errand, Running
 from spark_jobs.supervise.observe import Observation, PartitionLag
 from spark_jobs.supervise.outcome import Outcome, end_of

@@ -3,7 +3,7 @@
 A clean removes it where it says nothing that anybody obeys. A wish (paused, stopped) or a failure that needs a person
 keeps scheduled starts from loading the sink's topics again, so that such a row is a person's to delete.
 
-Statement: DELETE (https://docs.snowflake.com/en/sql-reference/sql/delete). All others: `spark_jobs.supervise.control`.
+Statement: DELETE (https://docs.snowflake.com/en/sql-reference/sql/delete). All others: `spark_jobs.sink.control`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from snowflake.connector import SnowflakeConnection
 
 from firn.snowflake import execute
+from spark_jobs.sink.control import TABLE, SinkRecord, SinkRecords, State, Wanted
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.leftovers.finding import Finding
-from spark_jobs.supervise.control import TABLE, SinkRecord, SinkRecords, State, Wanted
 
 _DELETE = "DELETE FROM {table} WHERE SINK = ? AND WANTED = ? AND STATE <> ?"
 _FORGET = "DELETE FROM {table} WHERE SINK = '{sink}';"

@@ -21,13 +21,13 @@ from firn.settings import Settings
 from firn.snowflake import connect, execute, query
 from spark_jobs.sink import transaction as transactions
 from spark_jobs.sink.clean import Cleaner, Leftovers, consequences
+from spark_jobs.sink.control import SinkRecords, State, Wanted
 from spark_jobs.sink.ledger import Position, TopicPartition
 from spark_jobs.sink.ledger_owner import CleaningError, SinkRunsError
 from spark_jobs.sink.ledger_rows import LedgerRows
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.leftovers import Checkpoints, Groups, look_at_checkpoints
 from spark_jobs.sink.stage import Stage
-from spark_jobs.supervise.control import SinkRecords, State, Wanted
 from tests.support.kafka import Topic
 from tests.support.leftovers import NOTHING, LeftSink
 from tests.support.sinks import login_of, wait_until

@@ -21,6 +21,7 @@ from firn.snowflake import SnowflakeLogin, connect
 from firn.snowflake_faults import MissingObjectError
 from spark_jobs.sink.columns.wanted import Wanted
 from spark_jobs.sink.context import SinkContext
+from spark_jobs.sink.control import SinkRecords, State
 from spark_jobs.sink.copy_into import copy_files
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.ledger import KafkaPartition, TopicPartition
@@ -31,7 +32,6 @@ from spark_jobs.sink.requirements import check_rights, check_snowflake
 from spark_jobs.sink.schema_changes import SchemaChanges
 from spark_jobs.sink.stage import ParquetFile, Stage
 from spark_jobs.sink.tables import ensure_variant_table
-from spark_jobs.supervise.control import SinkRecords, State
 from tests.support.sinks import login_of
 from tests.support.snowflake import OwnUser, admin_sql, own_user
 

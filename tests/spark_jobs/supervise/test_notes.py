@@ -9,7 +9,7 @@ import pytest
 
 from firn.errors import FirnError, TerminalError, TransientError
 from spark_jobs.sink.context import SinkContext
-from spark_jobs.supervise.control import SinkRecord, Wanted
+from spark_jobs.sink.control import SinkRecord, Wanted
 from spark_jobs.supervise.notes import Looks
 from spark_jobs.supervise.observe import Observation
 

@@ -16,13 +16,13 @@ from firn.errors import TransientError
 from firn.kafka_client import KafkaClient
 from firn.snowflake import connect, execute
 from spark_jobs.sink.context import SinkContext, resolve
+from spark_jobs.sink.control import SinkRecords, State, Wanted
 from spark_jobs.sink.ledger import Move
 from spark_jobs.sink.ledger import TopicPartition as Where
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.source import partitions_of
 from spark_jobs.sink.transaction import transaction
 from spark_jobs.supervise import record_ages
-from spark_jobs.supervise.control import SinkRecords, State, Wanted
 from spark_jobs.supervise.observe import Observer
 from tests.support.kafka import Topic
 from tests.support.proxies import closed_port

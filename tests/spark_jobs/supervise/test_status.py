@@ -9,8 +9,8 @@ import pytest
 
 from firn.connector.config import BufferConfig, SinkConfig
 from firn.errors import TransientError
+from spark_jobs.sink.control import SinkRecord, State, Wanted
 from spark_jobs.sink.ledger_owner import Owner, Totals
-from spark_jobs.supervise.control import SinkRecord, State, Wanted
 from spark_jobs.supervise.figures import figures, partition_row, sink_row
 from spark_jobs.supervise.observe import Observation, PartitionLag
 from spark_jobs.supervise.status import Status

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from firn.errors import BadRecordError, ConfigError, FencedError, TerminalError, TransientError
+from spark_jobs.sink.control import SinkRecord, State, Wanted
 from spark_jobs.sink.ledger_owner import Owner
-from spark_jobs.supervise.control import SinkRecord, State, Wanted
 from spark_jobs.supervise.errands import Errand
 from spark_jobs.supervise.judge import Patience
 from tests.support.supervision import BEGUN, SILENT, World, error

@@ -16,8 +16,8 @@ from snowflake.connector import SnowflakeConnection
 
 from firn.errors import TerminalError
 from firn.snowflake import SnowflakeLogin, connect, execute, query
+from spark_jobs.sink.control import SinkRecord, SinkRecords, State, Wanted, read_all
 from spark_jobs.sink.identifiers import Namespace
-from spark_jobs.supervise.control import SinkRecord, SinkRecords, State, Wanted, read_all
 from tests.support.sinks import login_of
 from tests.support.snowflake import schema_of_its_own
 
