@@ -67,7 +67,9 @@ class Settings(BaseSettings):
 
     spark_master: str = Field("local[*]", description="Spark master: local[*], spark://..., yarn, k8s://...")
     spark_conf: Annotated[dict[str, str], NoDecode] = Field(
-        {}, description="More of Spark's configuration, as name=value pairs between spaces. Never a credential."
+        {},
+        description="More of Spark's configuration, as name=value pairs between spaces; what a sink depends on stays "
+        "as it is, jars and Java options are added. Never a credential.",
     )
     spark_python: str | None = Field(
         None, description="Python of the executors, as they see it; unset means the driver's own."

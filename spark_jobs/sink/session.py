@@ -56,17 +56,19 @@ def _check_environment(session: SparkSession, environment: Mapping[str, str]) ->
 
 
 def _conf(settings: Settings, name: str, system_properties: Mapping[str, str]) -> dict[str, str]:
-    log = spark_log(settings, name)
+    """The user's configuration, and over it what a sink depends on; jars and Java options are added up."""
+    given, log = settings.spark_conf, spark_log(settings, name)
     log.parent.mkdir(parents=True, exist_ok=True)
     java = (
         "-XX:+UseParallelGC -Darrow.enable_unsafe_memory_access=true"
         f" -Dlog4j2.configurationFile={_LOG_CONFIG.as_uri()} -Dfirn.log={log}"
         + "".join(f" -D{key}={value}" for key, value in system_properties.items())
     )
+    jars = ",".join(map(str, _jars(settings)))
     conf = {
-        "spark.jars": ",".join(map(str, _jars(settings))),
+        "spark.jars": _added(jars, ",", given.get("spark.jars")),
         "spark.driver.memory": settings.spark_driver_memory,
-        "spark.driver.extraJavaOptions": java,
+        "spark.driver.extraJavaOptions": _added(java, " ", given.get("spark.driver.extraJavaOptions")),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.speculation": "false",  # a second attempt beside the first would stage every record twice
@@ -81,7 +83,11 @@ def _conf(settings: Settings, name: str, system_properties: Mapping[str, str]) -
     }
     if settings.spark_master.startswith("local"):
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return conf
+    return given | conf
+
+
+def _added(own: str, separator: str, given: str | None) -> str:
+    return f"{own}{separator}{given}" if given else own
 
 
 def _jars(settings: Settings) -> list[Path]:

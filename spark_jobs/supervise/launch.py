@@ -53,16 +53,10 @@ def driver_environment(settings: Settings, inherited: Mapping[str, str]) -> dict
     if settings.spark_python:
         environment["PYSPARK_PYTHON"] = settings.spark_python
         environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    if arguments := _submit_arguments(settings):
-        environment["PYSPARK_SUBMIT_ARGS"] = shlex.join([*arguments, "pyspark-shell"])
+    if not settings.spark_master.startswith("local"):
+        arguments = ["--master", settings.spark_master, "--deploy-mode", "client", "pyspark-shell"]
+        environment["PYSPARK_SUBMIT_ARGS"] = shlex.join(arguments)
     return environment
-
-
-def _submit_arguments(settings: Settings) -> list[str]:
-    local = settings.spark_master.startswith("local")
-    where = [] if local else ["--master", settings.spark_master, "--deploy-mode", "client"]
-    conf = [part for name, value in sorted(settings.spark_conf.items()) for part in ("--conf", f"{name}={value}")]
-    return [*where, *conf]
 
 
 class Launcher:

@@ -33,27 +33,10 @@ def test_one_machine_needs_nothing_more(tmp_path: Path) -> None:
     assert driver_environment(settings(tmp_path, "local[*]"), {"PATH": "/bin"}) == {"PATH": "/bin"}
 
 
-# Master URLs and options: Spark 4.0, "Submitting Applications", "Running Spark on YARN", "Running Spark on Kubernetes".
-@pytest.mark.parametrize(
-    ("master", "conf"),
-    [
-        ("spark://a:7077,b:7077", {"spark.cores.max": "4"}),
-        ("yarn", {"spark.archives": "hdfs:///firn.tar.gz#env", "spark.yarn.queue": "etl"}),
-        (
-            "k8s://https://api:6443",
-            {
-                "spark.kubernetes.container.image": "registry/firn:1",
-                "spark.kubernetes.executor.secretKeyRef.FIRN_KAFKA_JAAS": "kafka:jaas",
-            },
-        ),
-    ],
-)
-def test_a_cluster_is_told_to_pysparks_own_spark_submit(tmp_path: Path, master: str, conf: dict[str, str]) -> None:
-    found = arguments(settings(tmp_path, master, spark_conf=conf))
-    assert found[:4] == ["--master", master, "--deploy-mode", "client"]
-    assert found[-1] == "pyspark-shell"
-    pairs = [part for name, value in sorted(conf.items()) for part in ("--conf", f"{name}={value}")]
-    assert found[4:-1] == pairs
+# Spark 4.0, "Submitting Applications", "Running Spark on YARN", "Running Spark on Kubernetes".
+@pytest.mark.parametrize("master", ["spark://a:7077,b:7077", "yarn", "k8s://https://api:6443"])
+def test_a_cluster_is_told_to_pysparks_own_spark_submit(tmp_path: Path, master: str) -> None:
+    assert arguments(settings(tmp_path, master)) == ["--master", master, "--deploy-mode", "client", "pyspark-shell"]
 
 
 def test_executors_use_the_python_they_have(tmp_path: Path) -> None:
