@@ -37,7 +37,7 @@ def sink_run(stack, file: Path) -> Iterator[subprocess.Popen[str]]:
         process.wait()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full)])
 def test_ctrl_c_and_a_supervisors_term_end_a_sink_with_its_report(stack, tmp_path: Path, number: int) -> None:
     topic = Topic(stack.settings, "ctrlc")
     topic.send(framed(topic.register(SCHEMA), SCHEMA, [{"id": 1}]))
@@ -64,6 +64,7 @@ def test_a_killed_command_takes_spark_with_it(stack, tmp_path: Path) -> None:
         wait_until(lambda: not any(child.is_running() for child in family), seconds=90, what="Spark ends")
 
 
+@pytest.mark.full
 def test_a_killed_driver_loses_and_doubles_nothing(stack, tmp_path: Path) -> None:
     topic = Topic(stack.settings, "kill")
     schema_id = topic.register(SCHEMA)

@@ -121,12 +121,9 @@ def test_down_and_up_keep_topics_schema_ids_secrets_tables_and_ports(stack: Any,
     traces.assert_kept()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
-    "victims",
-    [
-        {"kafka", "schema-registry", "secrets-manager"},
-        pytest.param({"snowflake", "prefect", "prefect-worker"}, marks=pytest.mark.full),
-    ],
+    "victims", [{"kafka", "schema-registry", "secrets-manager"}, {"snowflake", "prefect", "prefect-worker"}]
 )
 def test_up_heals_killed_servers_and_only_those(stack: Any, traces: Traces, healed: None, victims: set[str]) -> None:
     before = pids(stack)

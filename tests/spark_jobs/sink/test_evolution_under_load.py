@@ -35,6 +35,7 @@ NewRun = Callable[..., SinkRun]
 PHASES = 21
 """The first schema, and the one after each of twenty changes."""
 PARTITIONS = 2
+RECORDS = 200_000
 TABLE = (
     "CREATE TABLE {table} (RECORD_METADATA VARIANT, ID NUMBER(38,0) NOT NULL, R1 NUMBER(38,0) NOT NULL, "
     "R2 VARCHAR NOT NULL, R3 BOOLEAN NOT NULL, W1 NUMBER(5,0), W2 VARCHAR(8), W3 NUMBER(6,2))"
@@ -156,9 +157,9 @@ class Load:
         return f"COUNT_IF({actual} IS DISTINCT FROM CASE{cases} END)"
 
 
-@pytest.mark.parametrize("count", [20_000, pytest.param(200_000, marks=pytest.mark.full)])
-def test_twenty_changes_while_records_flow(settings: Settings, new_run: NewRun, count: int) -> None:
-    load = Load(Topic(settings, "load", partitions=PARTITIONS), count)
+@pytest.mark.full
+def test_twenty_changes_while_records_flow(settings: Settings, new_run: NewRun) -> None:
+    load = Load(Topic(settings, "load", partitions=PARTITIONS), RECORDS)
     table = load.topic.table
     sql(settings, TABLE.format(table=table))
     parameters = {"snowflake__enable__schematization": "true", "auto__evolve": "true", "errors__tolerance": "all"}
@@ -175,12 +176,14 @@ def test_twenty_changes_while_records_flow(settings: Settings, new_run: NewRun, 
         wait_until(lambda: done.done() or run.report.epoch, what="first claim")
         epoch = run.report.epoch
         load.produce(run, done)
-        wait_until(lambda: done.done() or run.report.records + run.report.bad_records >= count, seconds=180, what="end")
+        wait_until(
+            lambda: done.done() or run.report.records + run.report.bad_records >= RECORDS, seconds=180, what="end"
+        )
         stop.set()
         report = done.result(60)
-    assert (report.epoch, report.records) == (epoch, count - len(left_out))
+    assert (report.epoch, report.records) == (epoch, RECORDS - len(left_out))
     assert report.reasons == {"unfitting_value": len(left_out)}
-    assert landed_numbers(settings, table) == (count - len(left_out),) * 3 + (sum(range(count)) - sum(left_out),)
+    assert landed_numbers(settings, table) == (RECORDS - len(left_out),) * 3 + (sum(range(RECORDS)) - sum(left_out),)
     names = list(dict.fromkeys(field.name for field in FIELDS))
     (row,) = sql(settings, f"SELECT {', '.join(f'{load.mismatches(name)} AS {name}' for name in names)} FROM {table}")
     assert row == {name.upper(): 0 for name in names}

@@ -45,6 +45,7 @@ def driven(stack: RunningStack, file: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.full
 def test_a_driver_that_fails_at_debug_level_writes_whole_lines_and_no_secret(
     stack: RunningStack, settings: Settings, tmp_path: Path
 ) -> None:
