@@ -20,7 +20,7 @@ from firn.secrets import RegistrySecret, read_secret
 from firn.settings import Settings
 from tests.support.stack import SERVERS, kafka_configuration, pids, status
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.full]
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,6 @@ def test_down_and_up_keep_topics_schema_ids_secrets_tables_and_ports(stack: Any,
     traces.assert_kept()
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     "victims", [{"kafka", "schema-registry", "secrets-manager"}, {"snowflake", "prefect", "prefect-worker"}]
 )
