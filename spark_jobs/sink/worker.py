@@ -20,8 +20,8 @@ from firn.registry_login import RegistryLogin, registry_client
 from firn.retry import Deadline, with_retries
 from firn.snowflake import SnowflakeLogin, close_quietly, open_connection
 from firn.snowflake_faults import MissingObjectError
-from spark_jobs.sink.columns.fit import SchemaTypes
 from spark_jobs.sink.columns.model import ColumnType
+from spark_jobs.sink.columns.placement import SchemaTypes
 from spark_jobs.sink.columns.schema_types import schema_types
 from spark_jobs.sink.columns.writers import Writer
 from spark_jobs.sink.context import SinkContext

@@ -11,9 +11,10 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from spark_jobs.sink.columns.fit import Fitter, SchemaTypes
+from spark_jobs.sink.columns.fit import Fitter
 from spark_jobs.sink.columns.load import ColumnsLoad, Load, PipeLoad, VariantLoad
 from spark_jobs.sink.columns.model import CONTENT, METADATA, Columns
+from spark_jobs.sink.columns.placement import SchemaTypes
 from spark_jobs.sink.columns.whole import record_texts
 from spark_jobs.sink.columns.wishes import Wishes
 from spark_jobs.sink.columns.writers import Message
