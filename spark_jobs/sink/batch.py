@@ -17,18 +17,16 @@ from snowflake.connector import SnowflakeConnection
 
 from firn.errors import FirnError, TransientError, unexpected
 from firn.logs import log_context
-from firn.retry import Deadline
 from firn.snowflake_faults import MissingObjectError
 from spark_jobs.sink.bad_records import log_stopped, log_tolerated, stopped_error
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.copy_into import RefusedError, copy_files
 from spark_jobs.sink.decode.records import OF_THE_TABLE
-from spark_jobs.sink.evolution import SchemaChange
-from spark_jobs.sink.ledger import ClaimAgainError, Move, TopicPartition
+from spark_jobs.sink.ledger import ClaimAgainError, Ledger, Move, TopicPartition
 from spark_jobs.sink.ledger_owner import Totals
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.reports import Cut, Staged, Stopped, Tolerated
-from spark_jobs.sink.shipping import Claimed, Shipping, dropped
+from spark_jobs.sink.shipping import Shipping, dropped
 from spark_jobs.sink.spark_faults import translated
 from spark_jobs.sink.transaction import transaction
 
@@ -84,19 +82,17 @@ class BatchRunner:
         self,
         context: SinkContext,
         connection: SnowflakeConnection,
-        claimed: Claimed,
+        ledger: Ledger,
         table: LedgerTable,
-        deadline: Deadline,
+        shipping: Shipping,
         *,
         planned_ends: PlannedEnds,
         confirm: Callable[[Iterable[str]], None],
         on_commit: Callable[[Committed], None],
-        on_change: Callable[[Sequence[SchemaChange]], None],
     ) -> None:
-        self._context, self._connection, self._table, self._ledger = context, connection, table, claimed.ledger
+        self._context, self._connection, self._table, self._ledger = context, connection, table, ledger
         self._planned_ends, self._confirm, self._on_commit = planned_ends, confirm, on_commit
-        self._shipping = Shipping(context, connection, claimed, table, deadline, on_change)
-        self._stage, self._loads = self._shipping.stage, self._shipping.loads
+        self._shipping, self._stage, self._loads = shipping, shipping.stage, shipping.loads
         self.failure: FirnError | None = None
         self.stopping = threading.Event()
         self.idle = threading.Lock()

@@ -32,7 +32,7 @@ from spark_jobs.sink.limits import SAMPLE_RECORDS, BatchLimit, sample
 from spark_jobs.sink.metrics import SinkMetrics
 from spark_jobs.sink.progress import RunReport, spoken_start, waiting
 from spark_jobs.sink.requirements import check_rights
-from spark_jobs.sink.shipping import Claimed, letters_out
+from spark_jobs.sink.shipping import Claimed, Shipping, letters_out
 from spark_jobs.sink.source import NoTopicError, changed_partitions, open_stream, partitions_in, topics_of
 from spark_jobs.sink.spark_faults import translated
 from spark_jobs.sink.stage import Stage
@@ -186,13 +186,12 @@ class Epoch:
         runner = BatchRunner(
             context,
             connection,
-            claimed,
+            ledger,
             parts.table,
-            parts.deadline,
+            Shipping(context, connection, claimed, parts.table, parts.deadline, self._changed),
             planned_ends=lambda batch: planned_ends(parts.spark, checkpoint, batch),
             confirm=self._confirm,
             on_commit=committed,
-            on_change=self._changed,
         )
         self._plan_limit(ledger)
         buffer = None if parts.once else context.config.buffer
