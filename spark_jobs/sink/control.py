@@ -3,8 +3,9 @@
 Every supervisor and every `firn sink ...` reaches it, on whichever machine. Not the truth about progress, which is the
 ledger's (`spark_jobs.sink.ledger_table`): a row that says running proves nothing (`status`).
 
-Statements: CREATE TABLE ... AS SELECT, SELECT, INSERT, UPDATE, IFF, DATEDIFF, SYSDATE
-(https://docs.snowflake.com/en/sql-reference/sql/create-table, .../update, .../functions/iff, .../functions/sysdate).
+Statements: CREATE TABLE ... AS SELECT, SELECT, INSERT, UPDATE, DELETE, IFF, DATEDIFF, SYSDATE
+(https://docs.snowflake.com/en/sql-reference/sql/create-table, .../update, .../delete, .../functions/iff,
+.../functions/sysdate).
 All times are SYSDATE(): Snowflake's own clock, in UTC. Keys are not enforced in Snowflake and INSERTs do not wait for
 each other, so the table is made together with a lock row (SINK = ''), which who inserts updates first.
 """
@@ -22,11 +23,11 @@ from typing import Any, TypeVar
 
 from snowflake.connector import SnowflakeConnection
 
-from firn.errors import FirnError, TerminalError
+from firn.errors import TerminalError
 from firn.snowflake import execute, query
 from firn.snowflake_faults import MissingObjectError
 from spark_jobs.sink.identifiers import Namespace
-from spark_jobs.sink.tables import table_exists
+from spark_jobs.sink.tables import make_unless_there
 from spark_jobs.sink.transaction import transaction
 
 TABLE = "FIRN_SINKS"
@@ -53,6 +54,7 @@ _INSERT = """
 INSERT INTO {table} (SINK, WANTED, WANTED_BY, WANTED_AT, STATE, SINCE, WHY, NEXT_STEP, STATS, UPDATED_AT)
 SELECT ?, 'running', '', NULL, 'stopped', SYSDATE(), '', '', '{{}}', NULL
 """
+_FORGET = "DELETE FROM {table} WHERE SINK = ? AND WANTED = ? AND STATE <> ?"
 _WANT = "UPDATE {table} SET WANTED = ?, WANTED_BY = ?, WANTED_AT = SYSDATE() WHERE SINK = ?"
 # The right-hand sides see the row as it was: SINCE stays while the state does.
 # A failure of before the last wish is another one than this: it was wanted again in between.
@@ -128,18 +130,9 @@ class SinkRecords:
         self._namespace, self._name, self._sink = namespace, namespace.qualified(TABLE), sink
 
     def ensure(self, connection: SnowflakeConnection) -> None:
-        """Make the table with its lock row, both in one statement, unless it is there.
-
-        It looks first, because creating wants a privilege. Of several who create at once one succeeds; the others
-        fail, look again, and find it.
-        """
-        if table_exists(connection, self._namespace, TABLE):
-            return
-        try:
-            execute(connection, _CREATE.format(table=self._name))
-        except FirnError:
-            if not table_exists(connection, self._namespace, TABLE):
-                raise
+        """Make the table with its lock row, both in one statement, unless it is there."""
+        create = _CREATE.format(table=self._name)
+        make_unless_there(connection, self._namespace, TABLE, lambda: execute(connection, create))
 
     def read(self, connection: SnowflakeConnection) -> SinkRecord | None:
         """The sink's row; None where it has none, or where there is no table yet."""
@@ -165,6 +158,11 @@ class SinkRecords:
         """Write down what the supervisor sees, and that it lives. `stats`: plain values. The table must be there."""
         document = json.dumps({**(stats or {}), "host": socket.gethostname(), "pid": os.getpid()})
         self._write(connection, _NOTE, (state.value, state.value, why, next_step, document))
+
+    def forget(self, connection: SnowflakeConnection) -> None:
+        """Delete the row, unless it says what a start must know of: a wish but to run, or a failure."""
+        values = (self._sink, Wanted.RUNNING.value, State.FAILED.value)
+        execute(connection, _FORGET.format(table=self._name), values)
 
     def _write(self, connection: SnowflakeConnection, statement: str, values: tuple[str, ...]) -> None:
         """Change the sink's row; it is made first where there is none."""

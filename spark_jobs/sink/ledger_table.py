@@ -13,7 +13,7 @@ from typing import Literal
 
 from snowflake.connector import SnowflakeConnection
 
-from firn.errors import FencedError, FirnError, TerminalError, TransientError
+from firn.errors import FencedError, TerminalError, TransientError
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.ledger import (
     ClaimAgainError,
@@ -27,7 +27,7 @@ from spark_jobs.sink.ledger import (
 )
 from spark_jobs.sink.ledger_owner import Owner, SinkRunsError, Totals, check_not_cleaning, check_targets, spoken
 from spark_jobs.sink.ledger_rows import LedgerRows, Snapshot
-from spark_jobs.sink.tables import table_exists
+from spark_jobs.sink.tables import make_unless_there
 from spark_jobs.sink.transaction import transaction
 
 TABLE = "FIRN_OFFSETS"
@@ -52,18 +52,8 @@ class LedgerTable:
         self._owner = Owner(0, run_id, 0.0)  # as this run wrote it last
 
     def ensure(self, connection: SnowflakeConnection) -> None:
-        """Make the table with its lock row, both in one statement, unless it is there.
-
-        It looks first, because creating wants a privilege. Of several who create at once one succeeds; the others
-        fail, look again, and find it.
-        """
-        if table_exists(connection, self._namespace, TABLE):
-            return
-        try:
-            self._rows.create(connection)
-        except FirnError:
-            if not table_exists(connection, self._namespace, TABLE):
-                raise
+        """Make the table with its lock row, both in one statement, unless it is there."""
+        make_unless_there(connection, self._namespace, TABLE, lambda: self._rows.create(connection))
 
     def claim(
         self,

@@ -7,14 +7,14 @@ Not for changing a table (`evolution`). Statements: CREATE TABLE, CREATE INTERAC
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from snowflake.connector import SnowflakeConnection
 
 from firn.connector.config import TableConfig, TableType
-from firn.errors import ConfigError
+from firn.errors import ConfigError, FirnError
 from firn.snowflake import execute, query
 from firn.snowflake_faults import MissingObjectError
 from spark_jobs.sink.columns.load import ColumnsLoad, Load, PipeLoad, VariantLoad
@@ -64,6 +64,23 @@ def describe_named(connection: SnowflakeConnection, name: FullName) -> TableShap
 def table_exists(connection: SnowflakeConnection, namespace: Namespace, table: str) -> bool:
     """Whether the table is there and the role may do something with it."""
     return named_table_exists(connection, namespace.full_name(table))
+
+
+def make_unless_there(
+    connection: SnowflakeConnection, namespace: Namespace, table: str, make: Callable[[], object]
+) -> None:
+    """Call `make`, which makes a table of the sink's own, unless it is there.
+
+    It looks first, because creating wants a privilege. Of several who create at once one succeeds; the others fail,
+    look again, and find it.
+    """
+    if table_exists(connection, namespace, table):
+        return
+    try:
+        make()
+    except FirnError:
+        if not table_exists(connection, namespace, table):
+            raise
 
 
 def named_table_exists(connection: SnowflakeConnection, name: FullName) -> bool:

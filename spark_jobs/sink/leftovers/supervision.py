@@ -2,8 +2,6 @@
 
 A clean removes it where it says nothing that anybody obeys. A wish (paused, stopped) or a failure that needs a person
 keeps scheduled starts from loading the sink's topics again, so that such a row is a person's to delete.
-
-Statement: DELETE (https://docs.snowflake.com/en/sql-reference/sql/delete). All others: `spark_jobs.sink.control`.
 """
 
 from __future__ import annotations
@@ -12,13 +10,11 @@ from dataclasses import dataclass
 
 from snowflake.connector import SnowflakeConnection
 
-from firn.snowflake import execute
 from spark_jobs.sink.control import TABLE, SinkRecord, SinkRecords, State, Wanted
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.leftovers.finding import Finding
 
-_DELETE = "DELETE FROM {table} WHERE SINK = ? AND WANTED = ? AND STATE <> ?"
-_FORGET = "DELETE FROM {table} WHERE SINK = '{sink}';"
+_BY_HAND = "DELETE FROM {table} WHERE SINK = '{sink}';"
 
 
 @dataclass(frozen=True)
@@ -34,15 +30,14 @@ class Supervision:
         if self.record is None:
             return []
         name, holds_off = self.namespace.qualified(TABLE), _holds_off(self.record)
-        forget = _FORGET.format(table=name, sink=self.sink)
+        forget = _BY_HAND.format(table=name, sink=self.sink)
         by_hand = f"{forget} -- then a schedule of Prefect that names the sink starts it again" if holds_off else ""
         return [Finding("supervisor's row", name, 1, None, holds_off or "what its supervisor keeps", by_hand)]
 
     def remove(self, connection: SnowflakeConnection) -> None:
         """Delete the row, unless somebody wants something since that a start must know of."""
         if self.record is not None:
-            values = (self.sink, Wanted.RUNNING.value, State.FAILED.value)
-            execute(connection, _DELETE.format(table=self.namespace.qualified(TABLE)), values)
+            SinkRecords(self.namespace, self.sink).forget(connection)
 
 
 def look_at_supervision(connection: SnowflakeConnection, namespace: Namespace, sink: str) -> Supervision:
