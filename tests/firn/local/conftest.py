@@ -16,4 +16,4 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with server.connect(database=None, schema=None) as connection:
         run(connection, "CREATE DATABASE STREAMING")
     yield server
-    server.stop()
+    assert server.stop() == 0

@@ -22,15 +22,6 @@ from snowflake.connector.errors import DatabaseError, ProgrammingError
 from tests.firn.local.snowflake_process import DETACHED_SECONDS, Server, run, write_parquet
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("snowflake") / "data")
-    with server.connect(database=None, schema=None) as connection:
-        run(connection, "CREATE DATABASE STREAMING")
-    yield server
-    assert server.stop() == 0
-
-
 @pytest.fixture
 def sessions(server: Server) -> Iterator[Callable[..., SnowflakeConnection]]:
     opened: list[SnowflakeConnection] = []
