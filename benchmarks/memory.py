@@ -24,9 +24,9 @@ from confluent_kafka.cimpl import NewTopic
 from rich.console import Console
 from rich.table import Table
 
-from firn import kafka
 from firn.errors import FirnError
-from firn.kafka_client import KafkaClient, client_from_settings
+from firn.kafka import cluster
+from firn.kafka.client import KafkaClient, client_from_settings
 from firn.settings import load_settings
 
 MEGABYTE = 1_000_000
@@ -58,7 +58,7 @@ class Peak:
     python: float
 
 
-def fill(admin: kafka.KafkaAdmin, client: KafkaClient, topic: str, backlog: Backlog) -> None:
+def fill(admin: cluster.KafkaAdmin, client: KafkaClient, topic: str, backlog: Backlog) -> None:
     """Make the topic and produce the backlog, evenly over its partitions."""
     wanted = NewTopic(topic, PARTITIONS, 1, config={"max.message.bytes": str(20 * MEGABYTE)})
     admin.client.create_topics([wanted])[topic].result(30)
@@ -116,7 +116,7 @@ def _unshared(process: psutil.Process) -> float:
 def main() -> None:
     """Fill, run, print."""
     client = client_from_settings(load_settings())
-    admin = kafka.admin_client(client)
+    admin = cluster.admin_client(client)
     table = Table(title="Peak resident memory of a sink, MB", title_justify="left")
     for column in ("backlog", "JVM", "Python, all processes"):
         table.add_column(column, justify="right" if column != "backlog" else "left")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import time
 
-from firn import kafka
 from firn.errors import ConfigError
-from firn.kafka_client import client_from_settings
+from firn.kafka import cluster
+from firn.kafka.client import client_from_settings
 from firn.produce.run import order_schema, prepare, produce_orders
 from firn.settings import Settings
 
@@ -16,11 +16,11 @@ SEED = 20_261_121
 
 def preload(settings: Settings, topic: str, records: int) -> None:
     """Fill the topic up to `records` orders; one that holds more is an error, because figures would not compare."""
-    admin = kafka.admin_client(client_from_settings(settings))
-    known = kafka.find_topics(admin, [topic])
+    admin = cluster.admin_client(client_from_settings(settings))
+    known = cluster.find_topics(admin, [topic])
     held = 0
     if known:
-        ends = kafka.offsets(admin, [(topic, p) for p in range(known[topic].partitions)], "latest")
+        ends = cluster.offsets(admin, [(topic, p) for p in range(known[topic].partitions)], "latest")
         held = sum(ends.values())
     if held > records:
         raise ConfigError(

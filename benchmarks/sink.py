@@ -24,9 +24,9 @@ from rich.table import Table
 from benchmarks.meter import Meter, Reading
 from benchmarks.plain_loop import FILE_RECORDS, PlainLoop
 from benchmarks.preload import preload, server_pids
-from firn import kafka
 from firn.connector.config import BufferConfig, SinkConfig, TableConfig
 from firn.errors import FirnError
+from firn.kafka import cluster
 from firn.settings import load_settings
 from firn.snowflake import connect, execute, query
 from spark_jobs.sink.context import SinkContext, resolve
@@ -54,7 +54,7 @@ class Bench:
 
     def __init__(self, spark: SparkSession, context: SinkContext) -> None:
         self._spark, self._context = spark, context
-        self._partitions = partitions_of(kafka.admin_client(context.kafka), context.config)
+        self._partitions = partitions_of(cluster.admin_client(context.kafka), context.config)
 
     @property
     def records(self) -> int:

@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field
 
 from firn.avro_schema import read_schema
 from firn.errors import FirnError, TerminalError, TransientError
-from firn.kafka import admin_client
-from firn.kafka_client import client_from_settings
+from firn.kafka.client import client_from_settings
+from firn.kafka.cluster import admin_client
 from firn.produce.run import order_schema
 from firn.provision.findings import Finding, Mode
 from firn.provision.snowflake import check_snowflake

@@ -13,11 +13,11 @@ import certifi
 from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]  # public all the same
 
-from firn import kafka
 from firn.connector.endpoints import Endpoint, Trust
 from firn.connector.live_check import LiveCheck, failed
 from firn.errors import FirnError
-from firn.kafka_client import KafkaClient
+from firn.kafka import cluster
+from firn.kafka.client import KafkaClient
 from firn.provision.topic import topic_configs
 from firn.registry import RegistryLogin, registry_client
 from firn.registry_faults import registry_errors
@@ -70,10 +70,10 @@ def check_topics(client: KafkaClient, names: Iterable[str]) -> Iterator[LiveChec
 
     Raises FirnError where the brokers do not answer or refuse the login.
     """
-    admin = kafka.admin_client(client)
+    admin = cluster.admin_client(client)
     wanted = list(names)
     # A request that hears at once of a refused login; topic_names would wait for its time-out.
-    kafka.find_topics(admin, wanted or [_NO_TOPIC])
+    cluster.find_topics(admin, wanted or [_NO_TOPIC])
     yield LiveCheck("kafka login", "ok", f"brokers {client.brokers}")
     for name in wanted:
         try:
@@ -87,8 +87,8 @@ def check_dead_letters(client: KafkaClient, topic: str, replicas: int) -> Iterat
 
     Raises FirnError where the brokers do not answer or refuse the login.
     """
-    admin, subject = kafka.admin_client(client), f"dead-letter topic {topic}"
-    if found := kafka.find_topics(admin, [topic]).get(topic):
+    admin, subject = cluster.admin_client(client), f"dead-letter topic {topic}"
+    if found := cluster.find_topics(admin, [topic]).get(topic):
         if _may(admin, topic, AclOperation.WRITE):
             yield LiveCheck(subject, "ok", f"exists, {found.partitions} partitions")
         else:
@@ -104,18 +104,18 @@ def check_dead_letters(client: KafkaClient, topic: str, replicas: int) -> Iterat
         yield LiveCheck(subject, "ok", "does not exist yet and will be made")
 
 
-def _brokers(admin: kafka.KafkaAdmin) -> int:
-    asked = {"cluster": admin.client.describe_cluster(request_timeout=kafka.REQUEST_SECONDS)}
+def _brokers(admin: cluster.KafkaAdmin) -> int:
+    asked = {"cluster": admin.client.describe_cluster(request_timeout=cluster.REQUEST_SECONDS)}
     (answer,) = admin.wait(asked, "ask for the brokers").values()
     if isinstance(answer, KafkaError):
         raise admin.faults.explain(answer, "ask for the brokers")
     return len(answer.nodes)
 
 
-def _topic(admin: kafka.KafkaAdmin, name: str) -> LiveCheck:
-    info = kafka.describe_topics(admin, [name])[name]
+def _topic(admin: cluster.KafkaAdmin, name: str) -> LiveCheck:
+    info = cluster.describe_topics(admin, [name])[name]
     partitions = [(name, number) for number in range(info.partitions)]
-    earliest, latest = kafka.offsets(admin, partitions, "earliest"), kafka.offsets(admin, partitions, "latest")
+    earliest, latest = cluster.offsets(admin, partitions, "earliest"), cluster.offsets(admin, partitions, "latest")
     held = sum(latest[where] - earliest[where] for where in partitions)
     found = f"{info.partitions} partitions, about {held} records held, {_retention(admin, name)}"
     if not _may(admin, name, AclOperation.READ):
@@ -128,7 +128,7 @@ def _topic(admin: kafka.KafkaAdmin, name: str) -> LiveCheck:
     return LiveCheck(f"topic {name}", "ok", found)
 
 
-def _retention(admin: kafka.KafkaAdmin, name: str) -> str:
+def _retention(admin: cluster.KafkaAdmin, name: str) -> str:
     try:
         configs = topic_configs(admin, name)
     except FirnError:
@@ -140,11 +140,11 @@ def _retention(admin: kafka.KafkaAdmin, name: str) -> str:
     return f"cleanup {policy}, " + ("kept for ever" if kept < 0 else f"kept {kept / _DAY_MS:g} days")
 
 
-def _may(admin: kafka.KafkaAdmin, name: str, operation: AclOperation) -> bool:
+def _may(admin: cluster.KafkaAdmin, name: str, operation: AclOperation) -> bool:
     """Whether the cluster grants this on a topic; True where it does not say (brokers before 2.3)."""
     wanted = TopicCollection([name])
     futures = admin.client.describe_topics(
-        wanted, include_authorized_operations=True, request_timeout=kafka.REQUEST_SECONDS
+        wanted, include_authorized_operations=True, request_timeout=cluster.REQUEST_SECONDS
     )
     (answer,) = admin.wait(futures, f"ask for the rights on topic {name}").values()
     operations = None if isinstance(answer, KafkaError) else answer.authorized_operations

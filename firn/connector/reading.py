@@ -24,7 +24,7 @@ from firn.connector.references import (
     is_reference,
 )
 from firn.connector.shown import HIDDEN, printable, shown
-from firn.kafka_properties import Judgement, judge
+from firn.kafka.properties import Judgement, judge
 
 _TRANSFORM = re.compile(r"(transforms|predicates)\.([^.]+)\.(.+)")
 _CLIENTS = {"kafka.": "consumer", "consumer.override.": "consumer", "producer.override.": "producer"}

@@ -18,8 +18,8 @@ from firn.connector.parameters.loading import STREAMING
 from firn.connector.readers import TOPIC
 from firn.connector.reading import kafka_property
 from firn.errors import ConfigError
-from firn.kafka_properties import faults, judge, managed_properties
-from firn.kafka_property_table import FIRST_OFFSET
+from firn.kafka.properties import faults, judge, managed_properties
+from firn.kafka.property_table import FIRST_OFFSET
 from firn.keys import IN_CONNECTOR, private_key_der
 
 _DLQ = "errors.deadletterqueue.topic.name"

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from firn.errors import FirnError, TerminalError, TransientError
-from firn.kafka import with_callbacks
-from firn.kafka_client import KafkaClient
-from firn.kafka_faults import ConnectionFaults, refused_configuration
+from firn.kafka.client import KafkaClient
+from firn.kafka.cluster import with_callbacks
+from firn.kafka.faults import ConnectionFaults, refused_configuration
 from firn.produce.interrupts import interrupts
 from firn.produce.records import Record
 from firn.settings import Settings

@@ -12,8 +12,8 @@ from typing import Any
 
 from firn import registry
 from firn.avro_schema import parse, read_schema
-from firn.kafka import admin_client
-from firn.kafka_client import KafkaClient, client_from_settings
+from firn.kafka.client import KafkaClient, client_from_settings
+from firn.kafka.cluster import admin_client
 from firn.produce.orders import SCHEMA_FILE, Clock, first_order_id, order_events
 from firn.produce.producer import DeliveryReport, Progress, produce_all
 from firn.produce.records import check_columns, encoder, file_records, order_records

@@ -11,7 +11,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from firn.kafka import REQUEST_SECONDS, KafkaAdmin, TopicInfo, find_topics
+from firn.kafka.cluster import REQUEST_SECONDS, KafkaAdmin, TopicInfo, find_topics
 from firn.provision.findings import CAUTIOUS, Finding, Mode
 from firn.settings import Settings
 
@@ -49,7 +49,7 @@ def topic_spec(settings: Settings, name: str) -> TopicSpec:
 
 
 def ensure_topic(admin: KafkaAdmin, spec: TopicSpec, mode: Mode = CAUTIOUS) -> list[Finding]:
-    """Make the topic where it is absent, otherwise compare it with `spec`. Raises the errors of `firn.kafka`."""
+    """Make the topic where it is absent, otherwise compare it with `spec`. Raises as `firn.kafka.cluster` does."""
     existing = find_topics(admin, [spec.name]).get(spec.name)
     if existing is not None:
         return list(_compare(admin, spec, existing, mode))

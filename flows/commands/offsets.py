@@ -35,9 +35,9 @@ def offsets(
     """Show ledger, Kafka and lag of each partition; with --reset set where the sink goes on, after a question."""
     target = _target(reset, yes=yes, dry_run=dry_run)
 
-    from firn import kafka
     from firn.connector.parse import load_sink_config
     from firn.connector.references import Resolver
+    from firn.kafka import cluster
     from firn.settings import load_settings
     from firn.snowflake import connect
     from spark_jobs.sink.context import kafka_login, snowflake_login
@@ -50,7 +50,7 @@ def offsets(
     settings = load_settings()
     sink = load_sink_config(config, Resolver(settings))
     client, login = kafka_login(sink, settings), snowflake_login(sink, settings)
-    admin = kafka.admin_client(client)
+    admin = cluster.admin_client(client)
     table = LedgerTable(Namespace(login.database, login.schema), sink.name)
     with connect(login, query_tag=f"firn sink offsets {sink.name}") as connection:
         found = look(sink, table, connection, admin)

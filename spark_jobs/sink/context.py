@@ -11,7 +11,7 @@ from pathlib import Path
 from firn.connector.config import ConverterConfig, SinkConfig, SnowflakeConfig
 from firn.connector.converters import REGISTRY_FORMATS
 from firn.errors import ConfigError
-from firn.kafka_client import KafkaClient, kafka_client, needs_secret
+from firn.kafka.client import KafkaClient, kafka_client, needs_secret
 from firn.keys import IN_CONNECTOR
 from firn.registry_login import RegistryLogin, login_from_config, login_from_secret
 from firn.secrets import KafkaSecret, RegistrySecret, SnowflakeSecret, read_secret

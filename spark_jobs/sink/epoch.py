@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from snowflake.connector import SnowflakeConnection
 
-from firn import kafka
+from firn.kafka import cluster
 from firn.logs import add_to_log_context
 from firn.retry import Deadline
 from firn.snowflake import connect
@@ -50,7 +50,7 @@ class RunParts:
     once: bool
     stop: threading.Event
     table: LedgerTable
-    admin: kafka.KafkaAdmin
+    admin: cluster.KafkaAdmin
     limit: BatchLimit
     deadline: Deadline
     group: GroupOffsets
@@ -201,7 +201,7 @@ class Epoch:
         trigger = writer.trigger(availableNow=True) if parts.once else writer.trigger(processingTime=interval)
         return trigger.queryName(f"{context.config.name}-{ledger.epoch}").start(), runner
 
-    def _topics(self) -> dict[str, kafka.TopicInfo]:
+    def _topics(self) -> dict[str, cluster.TopicInfo]:
         """The topics as they are now; none where an expression matches nothing yet and the sink may wait."""
         try:
             return topics_of(self._parts.admin, self._context.config)
@@ -229,7 +229,7 @@ class Epoch:
         Asked after a batch was read and before it is committed: what was read may be of the new topic.
         """
         claimed = {where.topic: partition.topic_id for where, partition in self._seen.items()}
-        found = kafka.find_topics(self._parts.admin, topics)
+        found = cluster.find_topics(self._parts.admin, topics)
         gone = sorted(t for t in topics if t not in found or found[t].topic_id != claimed[t])
         if gone:
             raise ClaimAgainError(f"Topics were deleted, or made again, while they were read: {', '.join(gone)}.")

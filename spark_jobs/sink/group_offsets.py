@@ -15,11 +15,11 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaOffset
 
-from firn import kafka
 from firn.connector.config import SinkConfig
-from firn.kafka_client import KafkaClient
-from firn.kafka_properties import spelled
-from firn.kafka_property_table import GROUP
+from firn.kafka import cluster
+from firn.kafka.client import KafkaClient
+from firn.kafka.properties import spelled
+from firn.kafka.property_table import GROUP
 from spark_jobs.sink.ledger import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class GroupOffsets:
     """
 
     def __init__(self, client: KafkaClient, group: str) -> None:
-        self._admin, self._group = kafka.admin_client(client), group
+        self._admin, self._group = cluster.admin_client(client), group
         self._waiting: dict[TopicPartition, int] = {}
         self._sent: dict[TopicPartition, int] = {}
         self._answer: Future[Any] | None = None

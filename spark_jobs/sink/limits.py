@@ -14,9 +14,9 @@ from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaOffset
 
 from firn.connector.config import SinkConfig
-from firn.kafka import with_callbacks
-from firn.kafka_client import KafkaClient
-from firn.kafka_faults import ConnectionFaults
+from firn.kafka.client import KafkaClient
+from firn.kafka.cluster import with_callbacks
+from firn.kafka.faults import ConnectionFaults
 from spark_jobs.sink.ledger import TopicPartition
 
 SAMPLE_RECORDS = 100

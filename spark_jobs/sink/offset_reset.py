@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 from snowflake.connector import SnowflakeConnection
 
-from firn import kafka
 from firn.connector.config import SinkConfig
 from firn.errors import FirnError, PrivilegeError, TerminalError
-from firn.kafka_client import KafkaClient
+from firn.kafka import cluster
+from firn.kafka.client import KafkaClient
 from spark_jobs.sink.dead_letters import forget_letters
 from spark_jobs.sink.ledger import KafkaPartition, Position, TopicPartition, state_of
 from spark_jobs.sink.ledger_table import LedgerTable
@@ -113,7 +113,7 @@ def parse_target(text: str) -> Target:
     return Target("time", milliseconds)
 
 
-def plan(chosen: Sequence[PartitionOffsets], target: Target, admin: kafka.KafkaAdmin) -> list[Step]:
+def plan(chosen: Sequence[PartitionOffsets], target: Target, admin: cluster.KafkaAdmin) -> list[Step]:
     """Where each of these partitions would go on; those that are gone are left out.
 
     Raises TerminalError where no partition is left, and for targets that Kafka does not hold, all at once: nothing is
@@ -126,7 +126,7 @@ def plan(chosen: Sequence[PartitionOffsets], target: Target, admin: kafka.KafkaA
             where="Kafka",
             next_step="`firn sink offsets <config>` shows what there is; make the topic first.",
         )
-    times = kafka.offsets(admin, there, target.number) if target.kind == "time" else {}
+    times = cluster.offsets(admin, there, target.number) if target.kind == "time" else {}
     steps, faults = [], []
     for where, (offsets, seen) in there.items():
         to = _offset(target, offsets, seen, times.get(where, -1))

@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from snowflake.connector import SnowflakeConnection
 
-from firn import kafka
 from firn.connector.config import SinkConfig
 from firn.errors import ConfigError
+from firn.kafka import cluster
 from firn.snowflake_faults import MissingObjectError
 from spark_jobs.sink.identifiers import quoted, table_for
 from spark_jobs.sink.ledger import (
@@ -117,18 +117,18 @@ def running_within(config: SinkConfig) -> float:
 
 
 def look(
-    config: SinkConfig, table: LedgerTable, connection: SnowflakeConnection, admin: kafka.KafkaAdmin
+    config: SinkConfig, table: LedgerTable, connection: SnowflakeConnection, admin: cluster.KafkaAdmin
 ) -> SinkOffsets:
     """Look at ledger and Kafka; changes nothing, also where there is no ledger yet or a topic is gone."""
     return compare(config, *committed(table, connection), admin)
 
 
 def compare(
-    config: SinkConfig, owner: Owner | None, positions: Mapping[TopicPartition, Position], admin: kafka.KafkaAdmin
+    config: SinkConfig, owner: Owner | None, positions: Mapping[TopicPartition, Position], admin: cluster.KafkaAdmin
 ) -> SinkOffsets:
     """Look at Kafka alone, and hold what the ledger said against it."""
     names = list(config.topics) if config.topics_regex is None else matching_topics(admin, config.topics_regex)
-    topics = kafka.find_topics(admin, {*names, *(where.topic for where in positions)})
+    topics = cluster.find_topics(admin, {*names, *(where.topic for where in positions)})
     seen = partitions_in(admin, topics)
     starts = _starts(config, owner, positions, {where: at for where, at in seen.items() if where.topic in names})
     partitions = tuple(

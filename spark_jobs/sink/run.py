@@ -17,8 +17,8 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from snowflake.connector import SnowflakeConnection
 
-from firn import kafka
 from firn.errors import AuthenticationError, FencedError, FirnError, TerminalError, TransientError
+from firn.kafka import cluster
 from firn.logs import log_context
 from firn.retry import Deadline, with_retries_until
 from firn.snowflake import connect
@@ -64,7 +64,7 @@ class SinkRun:
             once=once,
             stop=stop,
             table=LedgerTable(context.namespace, context.config.name, uuid.uuid4().hex),
-            admin=kafka.admin_client(context.kafka),
+            admin=cluster.admin_client(context.kafka),
             limit=BatchLimit(context.config, waits=not once),
             deadline=self._deadline,
             group=GroupOffsets(context.kafka, group_of(context.config)),
@@ -158,7 +158,7 @@ class SinkRun:
 
     def _ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Kafka's end offsets."""
-        ends = kafka.offsets(self._parts.admin, partitions, "latest")
+        ends = cluster.offsets(self._parts.admin, partitions, "latest")
         return {TopicPartition(*where): end for where, end in ends.items()}
 
     def _finish(self) -> None:

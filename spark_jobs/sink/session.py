@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from firn.errors import ConfigError
-from firn.kafka_client import KafkaClient
+from firn.kafka.client import KafkaClient
 from firn.settings import Settings
 from spark_jobs.sink.context import spark_log
 

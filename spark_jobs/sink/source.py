@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from firn import kafka
 from firn.connector.config import BufferConfig, SinkConfig
 from firn.errors import ConfigError
-from firn.kafka_client import KafkaClient
+from firn.kafka import cluster
+from firn.kafka.client import KafkaClient
 from spark_jobs.sink.ledger import KafkaPartition, Ledger, TopicPartition
 from spark_jobs.sink.limits import BatchLimit
 
@@ -28,13 +28,13 @@ class NoTopicError(ConfigError):
     """`topics.regex` matches no topic now; one that appears later would be read from its beginning."""
 
 
-def topics_of(admin: kafka.KafkaAdmin, config: SinkConfig) -> dict[str, kafka.TopicInfo]:
+def topics_of(admin: cluster.KafkaAdmin, config: SinkConfig) -> dict[str, cluster.TopicInfo]:
     """The topics the sink reads, as the brokers see them now.
 
     Raises ConfigError for a topic that does not exist, NoTopicError for a regular expression that matches none.
     """
     if config.topics_regex is None:
-        return kafka.describe_topics(admin, config.topics)
+        return cluster.describe_topics(admin, config.topics)
     names = matching_topics(admin, config.topics_regex)
     if not names:
         raise NoTopicError(
@@ -42,30 +42,30 @@ def topics_of(admin: kafka.KafkaAdmin, config: SinkConfig) -> dict[str, kafka.To
             where="topics.regex",
             next_step="Create the topic, or correct the expression.",
         )
-    return kafka.find_topics(admin, names)
+    return cluster.find_topics(admin, names)
 
 
-def matching_topics(admin: kafka.KafkaAdmin, expression: str) -> list[str]:
+def matching_topics(admin: cluster.KafkaAdmin, expression: str) -> list[str]:
     """The topics whose whole name matches; internal ones never do."""
-    return [name for name in kafka.topic_names(admin) if re.fullmatch(expression, name)]
+    return [name for name in cluster.topic_names(admin) if re.fullmatch(expression, name)]
 
 
-def partitions_of(admin: kafka.KafkaAdmin, config: SinkConfig) -> dict[TopicPartition, KafkaPartition]:
+def partitions_of(admin: cluster.KafkaAdmin, config: SinkConfig) -> dict[TopicPartition, KafkaPartition]:
     """Every partition the sink reads, with the offsets it holds. Raises as `topics_of` does."""
     return partitions_in(admin, topics_of(admin, config))
 
 
 def partitions_in(
-    admin: kafka.KafkaAdmin, topics: Mapping[str, kafka.TopicInfo]
+    admin: cluster.KafkaAdmin, topics: Mapping[str, cluster.TopicInfo]
 ) -> dict[TopicPartition, KafkaPartition]:
     """Every partition of these topics, with the offsets it holds."""
     found = [TopicPartition(topic.name, p) for topic in topics.values() for p in range(topic.partitions)]
-    earliest, latest = kafka.offsets(admin, found, "earliest"), kafka.offsets(admin, found, "latest")
+    earliest, latest = cluster.offsets(admin, found, "earliest"), cluster.offsets(admin, found, "latest")
     return {w: KafkaPartition(topics[w.topic].topic_id, earliest[w], latest[w]) for w in found}
 
 
 def changed_partitions(
-    admin: kafka.KafkaAdmin, config: SinkConfig, claimed: Mapping[TopicPartition, KafkaPartition]
+    admin: cluster.KafkaAdmin, config: SinkConfig, claimed: Mapping[TopicPartition, KafkaPartition]
 ) -> bool:
     """Whether there is a topic or partition that was not claimed, or a claimed topic was made again.
 

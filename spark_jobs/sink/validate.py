@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from firn import kafka
 from firn.connector.config import SinkConfig
 from firn.connector.endpoints import Endpoint, check_endpoint
 from firn.connector.live import (
@@ -21,7 +20,8 @@ from firn.connector.live import (
     snowflake_endpoint,
 )
 from firn.connector.live_check import LiveCheck, Task, impatient, run_tasks
-from firn.kafka_client import KafkaClient, needs_secret
+from firn.kafka import cluster
+from firn.kafka.client import KafkaClient, needs_secret
 from firn.registry import RegistryLogin
 from firn.settings import Settings
 from firn.snowflake import SnowflakeLogin
@@ -85,7 +85,7 @@ def _regex_tasks(config: SinkConfig, found: _Found) -> Iterator[Task]:
 
     def run() -> Iterator[LiveCheck]:
         try:
-            found.topics = sorted(topics_of(kafka.admin_client(client), config))
+            found.topics = sorted(topics_of(cluster.admin_client(client), config))
         except NoTopicError as error:
             step = "Fine where topics come later: they are read from their beginning. Else correct topics.regex."
             yield LiveCheck("topics.regex", "warning", error.what, step)

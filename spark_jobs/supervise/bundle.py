@@ -25,7 +25,7 @@ from firn.connector.parse import check_sink_config
 from firn.connector.references import Resolver
 from firn.connector.shown import HIDDEN
 from firn.errors import ConfigError, FirnError, TransientError
-from firn.kafka_jaas import JaasError, login_of
+from firn.kafka.jaas import JaasError, login_of
 from firn.secrets import KafkaSecret, RegistrySecret, SnowflakeSecret, read_secret
 from firn.settings import Settings
 from firn.snowflake import connect

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 
 from snowflake.connector import SnowflakeConnection
 
-from firn import kafka
 from firn.errors import FirnError
+from firn.kafka import cluster
 from firn.snowflake import close_quietly, open_connection
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.control import SinkRecord, SinkRecords, Wanted
@@ -87,7 +87,7 @@ class Observer:
         self._context = context
         name = context.config.name
         self._table, self._records = LedgerTable(context.namespace, name), SinkRecords(context.namespace, name)
-        self._admin: kafka.KafkaAdmin | None = None
+        self._admin: cluster.KafkaAdmin | None = None
         self._ages = RecordAges(context.kafka)
         self._session: SnowflakeConnection | None = None
         self._seen: tuple[Owner | None, Mapping[TopicPartition, Position], SinkRecord | None] | None = None
@@ -100,7 +100,7 @@ class Observer:
         if ledger or self._seen is None:
             self._seen = self._ask_snowflake()
         owner, positions, record = self._seen
-        self._admin = self._admin or kafka.admin_client(self._context.kafka)
+        self._admin = self._admin or cluster.admin_client(self._context.kafka)
         found = compare(self._context.config, owner, positions, self._admin)
         read = [each for each in found.partitions if each.read]
         at = datetime.now(UTC)

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaOffset
 
-from firn.kafka import with_callbacks
-from firn.kafka_client import KafkaClient
-from firn.kafka_faults import ConnectionFaults
+from firn.kafka.client import KafkaClient
+from firn.kafka.cluster import with_callbacks
+from firn.kafka.faults import ConnectionFaults
 from spark_jobs.sink.ledger import TopicPartition
 
 SECONDS = 2.0

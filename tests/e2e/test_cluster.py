@@ -14,7 +14,7 @@ import psutil
 import pyspark
 import pytest
 
-from firn.kafka_client import client_from_settings
+from firn.kafka.client import client_from_settings
 from tests.support.kafka import Topic, framed
 from tests.support.proxies import closed_port
 from tests.support.sinks import connector_file, landed, wait_until

@@ -6,8 +6,8 @@ from uuid import uuid4
 import pytest
 
 from firn.errors import ConfigError
-from firn.kafka import admin_client, find_topics
-from firn.kafka_client import client_from_settings
+from firn.kafka.client import client_from_settings
+from firn.kafka.cluster import admin_client, find_topics
 from firn.produce.run import order_schema
 from firn.provision.findings import Mode
 from firn.provision.subject import ensure_subject

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from firn import kafka
 from firn.connector.parse import load_sink_config
 from firn.errors import TransientError
+from firn.kafka import cluster
 from firn.snowflake import SnowflakeLogin, connect
 from spark_jobs.sink.control import SinkRecord, SinkRecords, State, Wanted
 from spark_jobs.sink.identifiers import Namespace
@@ -50,7 +50,7 @@ class Ledger:
         self.namespace = Namespace(login.database, login.schema)
         self.table = LedgerTable(self.namespace, self.config.name, "a-run")
         self.records = SinkRecords(self.namespace, self.config.name)
-        self.admin = kafka.admin_client(topic.client)
+        self.admin = cluster.admin_client(topic.client)
 
     def claim(self) -> int:
         with connect(self.login) as connection:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from firn import kafka
 from firn.connector.config import SinkConfig
 from firn.connector.parse import load_sink_config
+from firn.kafka import cluster
 from firn.snowflake import connect
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.ledger_table import LedgerTable
@@ -39,7 +39,7 @@ def claim(stack, topic: Topic, config: SinkConfig, *, ended: bool) -> None:
     with connect(login_of(stack.settings)) as connection:
         table.ensure(connection)
         ledger = table.claim(
-            connection, lambda: partitions_of(kafka.admin_client(topic.client), config), "earliest", str.upper
+            connection, lambda: partitions_of(cluster.admin_client(topic.client), config), "earliest", str.upper
         )
         if ended:
             table.release(connection, ledger.epoch)

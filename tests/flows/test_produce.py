@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from firn.errors import ConfigError, TransientError
-from firn.kafka import admin_client, find_topics, offsets
-from firn.kafka_client import client_from_settings
+from firn.kafka.client import client_from_settings
+from firn.kafka.cluster import admin_client, find_topics, offsets
 from firn.produce.run import order_schema
 from firn.registry import login_from_secret, registered_schema, registry_client
 from firn.secrets import RegistrySecret, read_secret

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from firn import kafka
 from firn.connector.parse import load_sink_config
+from firn.kafka import cluster
 from firn.snowflake import SnowflakeLogin, connect, execute
 from spark_jobs.sink.control import SinkRecords, State
 from spark_jobs.sink.identifiers import Namespace
@@ -48,7 +48,7 @@ def claim(login: SnowflakeLogin, file: Path, topic: Topic, moves: tuple[Move, ..
     """What a run leaves in the ledger that began just now, committed `moves`, and lives."""
     config = load_sink_config(file)
     table = LedgerTable(Namespace(login.database, login.schema), config.name, "a-run")
-    admin = kafka.admin_client(topic.client)
+    admin = cluster.admin_client(topic.client)
     with connect(login) as connection:
         table.ensure(connection)
         ledger = table.claim(connection, lambda: partitions_of(admin, config), "earliest", lambda _: topic.table)

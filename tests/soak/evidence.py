@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from firn import kafka
+from firn.kafka import cluster
 from firn.settings import Settings
 from firn.snowflake import connect, query
 from spark_jobs.sink.ledger import TopicPartition
@@ -44,7 +44,7 @@ def evidence(
         for row in query(connection, _HOLES.format(table=topic.table)):
             holes.setdefault(int(row["P"]), set()).update(range(int(row["FROM_OFFSET"]), int(row["TO_OFFSET"])))
     ledger = committed(settings, topic)
-    ends = kafka.offsets(topic.admin, [(topic.name, number) for number in ledger], "latest")
+    ends = cluster.offsets(topic.admin, [(topic.name, number) for number in ledger], "latest")
     return {
         where: Found(
             committed=ledger[where.partition],

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.connector.parse import parse_sink_config
-from firn.kafka_client import client_from_settings
+from firn.kafka.client import client_from_settings
 from firn.settings import Settings
 from spark_jobs.sink.context import resolve
 from spark_jobs.sink.run import SinkRun

@@ -15,8 +15,8 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 from confluent_kafka.admin import NewTopic
 from confluent_kafka.schema_registry import Schema
 
-from firn import kafka
-from firn.kafka_client import client_from_settings
+from firn.kafka import cluster
+from firn.kafka.client import client_from_settings
 from firn.registry import login_from_secret, registry_client
 from firn.secrets import RegistrySecret, read_secret
 from firn.settings import Settings
@@ -35,7 +35,7 @@ class Topic:
     def __post_init__(self) -> None:
         self.name = f"{self.prefix}-{uuid.uuid4().hex[:8]}"
         self.client = client_from_settings(self.settings)
-        self.admin = kafka.admin_client(self.client)
+        self.admin = cluster.admin_client(self.client)
         self.make()
 
     @property

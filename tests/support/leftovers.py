@@ -12,10 +12,10 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartiti
 from confluent_kafka.admin import NewTopic
 from snowflake.connector import SnowflakeConnection
 
-from firn import kafka
 from firn.connector.config import SinkConfig
 from firn.connector.parse import parse_sink_config
-from firn.kafka_client import client_from_settings
+from firn.kafka import cluster
+from firn.kafka.client import client_from_settings
 from firn.settings import Settings
 from firn.snowflake import SnowflakeLogin, query
 from spark_jobs.sink.context import checkpoint_folder
@@ -127,7 +127,7 @@ class LeftSink:
 
     def make_groups(self, topic: str = "", groups: list[str] | None = None) -> None:
         """Its consumer groups with one offset each; the topic must exist."""
-        admin = kafka.admin_client(client_from_settings(self.settings)).client
+        admin = cluster.admin_client(client_from_settings(self.settings)).client
         for group in groups or self.groups:
             asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic or self.topic, 0, 7)])
             admin.alter_consumer_group_offsets([asked])[group].result(30)
@@ -136,7 +136,7 @@ class LeftSink:
         """The topic of the marks of replays, with one mark of each of these sinks."""
         topic, client = f"firn-replay-{self.name}", client_from_settings(self.settings)
         made = NewTopic(topic, 1, 1, config={"cleanup.policy": "compact"})
-        admin = kafka.admin_client(client).client  # which must live until the answer comes
+        admin = cluster.admin_client(client).client  # which must live until the answer comes
         admin.create_topics([made])[topic].result(30)
         producer = Producer(client.librdkafka())
         for sink in sinks:
@@ -146,7 +146,7 @@ class LeftSink:
 
     def left(self) -> Mapping[str, Any]:
         """What is there now under its name: kind -> names, epochs or rows."""
-        admin = kafka.admin_client(client_from_settings(self.settings))
+        admin = cluster.admin_client(client_from_settings(self.settings))
         ledger = self.namespace.qualified("FIRN_OFFSETS")
         files = [file.path for file in Stage(self.namespace, self.name, 0).files(self.connection)]
         rows = query(self.connection, f"SELECT TOPIC FROM {ledger} WHERE SINK = ?", (self.name,))
@@ -154,8 +154,8 @@ class LeftSink:
             "files": files,
             "rows": len(rows),
             "checkpoints": sorted(each.name for each in self.folder.iterdir()) if self.folder.exists() else [],
-            "groups": sorted(kafka.find_groups(admin, self.groups)),
-            "marks": sorted(kafka.find_topics(admin, [f"firn-replay-{self.name}"])),
+            "groups": sorted(cluster.find_groups(admin, self.groups)),
+            "marks": sorted(cluster.find_topics(admin, [f"firn-replay-{self.name}"])),
         }
 
     def renamed(self, name: str) -> LeftSink:

@@ -1,6 +1,6 @@
 """What Kafka's refusals mean for dead letters: who is fenced tries again, who may not is told the right it lacks.
 
-Codes: Kafka's protocol errors and librdkafka's rd_kafka_resp_err_t. All others: `firn.kafka_faults`.
+Codes: Kafka's protocol errors and librdkafka's rd_kafka_resp_err_t. All others: `firn.kafka.faults`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaError
 
 from firn.errors import ConfigError, FirnError, PrivilegeError, TransientError
-from firn.kafka_faults import ConnectionFaults
+from firn.kafka.faults import ConnectionFaults
 
 _FENCED = {
     KafkaError._FENCED,

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
 
-from firn import kafka
 from firn.errors import FirnError, TransientError
-from firn.kafka_client import KafkaClient
+from firn.kafka import cluster
+from firn.kafka.client import KafkaClient
 from spark_jobs.sink.dead_letters.faults import LetterFaults
 from spark_jobs.sink.dead_letters.transaction import Committed, GroupTransactions
 from spark_jobs.sink.ledger import TopicPartition as Where
@@ -22,7 +22,7 @@ def settled_offsets(client: KafkaClient, group: str, ids: Mapping[Where, str]) -
     ids: the transactional id that commits for each partition. Whoever has a transaction open is fenced: call this
     where the caller alone may go on. Raises TransientError, and as Kafka's requests do.
     """
-    admin = kafka.admin_client(client)
+    admin = cluster.admin_client(client)
     found: dict[Where, Committed | None] = {}
     left = list(ids)
     for _ in range(_LOOKS):
@@ -43,14 +43,14 @@ def settled_offsets(client: KafkaClient, group: str, ids: Mapping[Where, str]) -
 
 def overwrite_offsets(client: KafkaClient, group: str, positions: Mapping[Where, int]) -> None:
     """Set offsets and clear their metadata, where the group holds any. Raises as Kafka's requests do."""
-    admin = kafka.admin_client(client)
+    admin = cluster.admin_client(client)
     held = _held(admin, group, positions)
     changed = [TopicPartition(*where, at, metadata="") for where, at in positions.items() if held[where]]
     if not changed:
         return
     doing = f"change the offsets of group {group}"
     futures = admin.client.alter_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group, changed)], request_timeout=kafka.REQUEST_SECONDS
+        [ConsumerGroupTopicPartitions(group, changed)], request_timeout=cluster.REQUEST_SECONDS
     )
     answer = admin.wait(futures, doing)[group]
     for error in [answer] if isinstance(answer, KafkaError) else [each.error for each in answer.topic_partitions]:
@@ -58,14 +58,14 @@ def overwrite_offsets(client: KafkaClient, group: str, positions: Mapping[Where,
             raise _explained(admin, group, error, doing)
 
 
-def _held(admin: kafka.KafkaAdmin, group: str, wheres: Iterable[Where]) -> dict[Where, Committed | KafkaError | None]:
+def _held(admin: cluster.KafkaAdmin, group: str, wheres: Iterable[Where]) -> dict[Where, Committed | KafkaError | None]:
     """What the group holds, None for nothing, an error where a transaction is open."""
     doing = f"read the offsets of group {group}"
     asked = [TopicPartition(*where) for where in wheres]
     if not asked:
         return {}
     futures = admin.client.list_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group, asked)], require_stable=True, request_timeout=kafka.REQUEST_SECONDS
+        [ConsumerGroupTopicPartitions(group, asked)], require_stable=True, request_timeout=cluster.REQUEST_SECONDS
     )
     answer = admin.wait(futures, doing)[group]
     if isinstance(answer, KafkaError):
@@ -81,5 +81,5 @@ def _held(admin: kafka.KafkaAdmin, group: str, wheres: Iterable[Where]) -> dict[
     return found
 
 
-def _explained(admin: kafka.KafkaAdmin, group: str, error: KafkaError, doing: str) -> FirnError:
+def _explained(admin: cluster.KafkaAdmin, group: str, error: KafkaError, doing: str) -> FirnError:
     return LetterFaults(admin.faults, "", group, "").explain(error, doing)

@@ -13,8 +13,8 @@ from dataclasses import replace
 import orjson
 from confluent_kafka import IsolationLevel
 
-from firn import kafka
 from firn.errors import ConfigError, TerminalError, TransientError
+from firn.kafka import cluster
 from spark_jobs.sink.dead_letters.queue import DeadLetterQueue
 from spark_jobs.sink.dead_letters.reader import Letter, LetterReader
 from spark_jobs.sink.dead_letters.topic import make_topic, settings_of
@@ -36,11 +36,11 @@ class ReplayMarks:
         self.topic = re.sub(r"[^A-Za-z0-9._-]", "_", queue.replay_group)
         self._queue = queue
         self._reader = LetterReader(replace(queue, topic=self.topic))
-        self._admin = kafka.admin_client(queue.client)
+        self._admin = cluster.admin_client(queue.client)
 
     def ensure(self, replication: int) -> None:
         """Make the topic where it is absent, with so many replicas; one that would forget is a ConfigError."""
-        if not kafka.find_topics(self._admin, [self.topic]):
+        if not cluster.find_topics(self._admin, [self.topic]):
             make_topic(self._admin, self._queue.sink, self.topic, replication, {"cleanup.policy": "compact"})
             return
         policy = settings_of(self._admin, self.topic).get("cleanup.policy", "compact")
@@ -63,7 +63,7 @@ class ReplayMarks:
         fence: ends the transactions that replays of this sink left open, behind which nothing can be read. Raises
         TransientError where one stays open, UnreadableMarkError for what is no mark.
         """
-        if not kafka.find_topics(self._admin, [self.topic]):
+        if not cluster.find_topics(self._admin, [self.topic]):
             return {}
         if self._in_doubt():
             fence()
@@ -78,13 +78,13 @@ class ReplayMarks:
 
     def sinks(self) -> set[str] | None:
         """Whose marks the topic holds; None where there is no topic. Raises UnreadableMarkError for what is no mark."""
-        if not kafka.find_topics(self._admin, [self.topic]):
+        if not cluster.find_topics(self._admin, [self.topic]):
             return None
         return {self._mark(letter)[0] for letter in self._reader.read(self._reader.ranges())}
 
     def _in_doubt(self) -> bool:
         committed, written = (
-            kafka.offsets(replace(self._admin, isolation=level), [(self.topic, 0)], "latest")
+            cluster.offsets(replace(self._admin, isolation=level), [(self.topic, 0)], "latest")
             for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
         )
         return committed != written

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from firn.errors import TerminalError
-from firn.kafka_client import KafkaClient
+from firn.kafka.client import KafkaClient
 from spark_jobs.sink.dead_letters.group import overwrite_offsets, settled_offsets
 from spark_jobs.sink.dead_letters.offset_list import UnreadableError, read_list
 from spark_jobs.sink.dead_letters.queue import group_of_letters, transactional_id

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from firn.connector.config import ConverterConfig, Format, SinkConfig
 from firn.connector.converters import CLASSES, JSON_CONVERTER
 from firn.errors import ConfigError
-from firn.kafka_client import KafkaClient
+from firn.kafka.client import KafkaClient
 from spark_jobs.sink.context import SinkContext
 
 

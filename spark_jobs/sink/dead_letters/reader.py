@@ -14,10 +14,10 @@ from typing import Any, cast
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
 
-from firn import kafka
 from firn.errors import ConfigError
-from firn.kafka import with_callbacks
-from firn.kafka_faults import ConnectionFaults, refused_configuration
+from firn.kafka import cluster
+from firn.kafka.cluster import with_callbacks
+from firn.kafka.faults import ConnectionFaults, refused_configuration
 from spark_jobs.sink.dead_letters import headers as names
 from spark_jobs.sink.dead_letters.faults import LetterFaults
 from spark_jobs.sink.dead_letters.headers import Header, context_of
@@ -91,11 +91,11 @@ class LetterReader:
 
     def __init__(self, queue: DeadLetterQueue) -> None:
         self._queue = queue
-        self._admin = replace(kafka.admin_client(queue.client), isolation=IsolationLevel.READ_COMMITTED)
+        self._admin = replace(cluster.admin_client(queue.client), isolation=IsolationLevel.READ_COMMITTED)
 
-    def topic(self) -> kafka.TopicInfo:
+    def topic(self) -> cluster.TopicInfo:
         """The dead-letter topic. Raises ConfigError where it does not exist."""
-        found = kafka.find_topics(self._admin, [self._queue.topic])
+        found = cluster.find_topics(self._admin, [self._queue.topic])
         if self._queue.topic not in found:
             raise ConfigError(
                 f"There is no dead-letter topic {self._queue.topic}.",
@@ -108,7 +108,7 @@ class LetterReader:
         """What each partition holds now, by partition."""
         info = self.topic()
         wheres = [(info.name, number) for number in range(info.partitions)]
-        first, last = kafka.offsets(self._admin, wheres, "earliest"), kafka.offsets(self._admin, wheres, "latest")
+        first, last = cluster.offsets(self._admin, wheres, "earliest"), cluster.offsets(self._admin, wheres, "latest")
         return {number: Range(first[info.name, number], last[info.name, number]) for number in range(info.partitions)}
 
     def newest(self, count: int | None) -> list[Summary]:

@@ -10,8 +10,8 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from firn import kafka
 from firn.errors import ConfigError, FirnError
+from firn.kafka import cluster
 from spark_jobs.sink.dead_letters.queue import DeadLetterQueue
 
 log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ HEADER_BYTES = 64 * 1024
 """What the headers of a letter may add to its record."""
 
 
-def ensure_topic(admin: kafka.KafkaAdmin, queue: DeadLetterQueue, replication: int, sources: Iterable[str]) -> None:
+def ensure_topic(admin: cluster.KafkaAdmin, queue: DeadLetterQueue, replication: int, sources: Iterable[str]) -> None:
     """Make the topic where it is absent; one that exists stays as it is.
 
     replication: replicas, -1 for the brokers' default. sources: the topics that are read, whose records it must take.
@@ -36,22 +36,22 @@ def ensure_topic(admin: kafka.KafkaAdmin, queue: DeadLetterQueue, replication: i
             where=f"errors.deadletterqueue.topic.name of sink {queue.sink}",
             next_step="Name another topic there.",
         )
-    if kafka.find_topics(admin, [queue.topic]):
+    if cluster.find_topics(admin, [queue.topic]):
         return
     make_topic(admin, queue.sink, queue.topic, replication, _like(admin, names))
 
 
-def make_topic(admin: kafka.KafkaAdmin, sink: str, name: str, replication: int, config: Mapping[str, str]) -> None:
+def make_topic(admin: cluster.KafkaAdmin, sink: str, name: str, replication: int, config: Mapping[str, str]) -> None:
     """Make a topic with its settings; that somebody else made it meanwhile is as good. Errors: as `ensure_topic`."""
     topic = NewTopic(name, PARTITIONS, replication, config=dict(config))
     doing = f"create topic {name} for dead letters"
-    answer = admin.wait(admin.client.create_topics([topic], request_timeout=kafka.REQUEST_SECONDS), doing)[name]
+    answer = admin.wait(admin.client.create_topics([topic], request_timeout=cluster.REQUEST_SECONDS), doing)[name]
     if isinstance(answer, KafkaError) and answer.code() != KafkaError.TOPIC_ALREADY_EXISTS:
         raise _refused(admin, sink, replication, answer, doing)
     log.info("made topic %s", name)
 
 
-def _refused(admin: kafka.KafkaAdmin, sink: str, replication: int, error: KafkaError, doing: str) -> FirnError:
+def _refused(admin: cluster.KafkaAdmin, sink: str, replication: int, error: KafkaError, doing: str) -> FirnError:
     if error.code() == KafkaError.INVALID_REPLICATION_FACTOR:
         return ConfigError(
             f"The brokers cannot {doing} with {replication} replicas: {error.str()}",
@@ -61,7 +61,7 @@ def _refused(admin: kafka.KafkaAdmin, sink: str, replication: int, error: KafkaE
     return admin.faults.explain(error, doing)
 
 
-def _like(admin: kafka.KafkaAdmin, sources: list[str]) -> dict[str, str]:
+def _like(admin: cluster.KafkaAdmin, sources: list[str]) -> dict[str, str]:
     """Topic settings with which the letters of these topics are taken, and kept as long as their records are."""
     settings = [found for name in sources if (found := settings_of(admin, name))]
     if not settings:
@@ -73,11 +73,11 @@ def _like(admin: kafka.KafkaAdmin, sources: list[str]) -> dict[str, str]:
     return {"max.message.bytes": str(largest + HEADER_BYTES), "retention.ms": str(longest)}
 
 
-def settings_of(admin: kafka.KafkaAdmin, topic: str) -> dict[str, str]:
+def settings_of(admin: cluster.KafkaAdmin, topic: str) -> dict[str, str]:
     """A topic's settings; empty where this login may not read them."""
     doing = f"read the settings of topic {topic}"
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    answers = admin.wait(admin.client.describe_configs([resource], request_timeout=kafka.REQUEST_SECONDS), doing)
+    answers = admin.wait(admin.client.describe_configs([resource], request_timeout=cluster.REQUEST_SECONDS), doing)
     answer = answers[resource]
     if not isinstance(answer, KafkaError):
         return {name: entry.value for name, entry in answer.items()}

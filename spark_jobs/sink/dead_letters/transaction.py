@@ -18,9 +18,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka import Message as Delivered
 
 from firn.errors import ConfigError, FirnError, TransientError
-from firn.kafka import with_callbacks
-from firn.kafka_client import KafkaClient
-from firn.kafka_faults import ConnectionFaults, refused_configuration
+from firn.kafka.client import KafkaClient
+from firn.kafka.cluster import with_callbacks
+from firn.kafka.faults import ConnectionFaults, refused_configuration
 from spark_jobs.sink.dead_letters.faults import LetterFaults
 from spark_jobs.sink.dead_letters.headers import Header
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from firn import kafka
 from firn.connector.config import SinkConfig
 from firn.errors import PrivilegeError
-from firn.kafka_client import KafkaClient
+from firn.kafka import cluster
+from firn.kafka.client import KafkaClient
 from firn.plural import counted
 from spark_jobs.sink.dead_letters.marks import ReplayMarks, UnreadableMarkError
 from spark_jobs.sink.dead_letters.queue import DeadLetterQueue, group_of_letters, group_of_replays
@@ -26,7 +26,7 @@ _DELETE_TOPIC = "kafka-topics --delete --topic '{}'"
 class Groups:
     """What was found in Kafka. doomed: the groups that a clean deletes. marks: the topic that it deletes, if any."""
 
-    admin: kafka.KafkaAdmin
+    admin: cluster.KafkaAdmin
     found: tuple[Finding, ...]
     doomed: tuple[str, ...]
     marks: str | None
@@ -37,9 +37,9 @@ class Groups:
 
     def remove(self) -> None:
         """Delete them. Raises as Kafka's requests do, and ConfigError for a group that has consumers by now."""
-        kafka.delete_groups(self.admin, self.doomed)
+        cluster.delete_groups(self.admin, self.doomed)
         if self.marks:
-            kafka.delete_topic(self.admin, self.marks)
+            cluster.delete_topic(self.admin, self.marks)
 
 
 def group_names(config: SinkConfig) -> dict[str, str]:
@@ -56,7 +56,7 @@ def look_at_groups(config: SinkConfig, client: KafkaClient, reads: Callable[[str
 
     Raises Transient-, Authentication-, Privilege- or ConfigError where Kafka does not tell.
     """
-    admin = kafka.admin_client(client)
+    admin = cluster.admin_client(client)
     letters = DeadLetterQueue(config.name, "", context_headers=False, client=client, value_class="", key_class="")
     purposes = group_names(config)
     # The first may be a group that the connector names: perhaps one that others use too.
@@ -70,10 +70,10 @@ def look_at_groups(config: SinkConfig, client: KafkaClient, reads: Callable[[str
     )
 
 
-def _group(admin: kafka.KafkaAdmin, name: str, purpose: str, reads: Callable[[str], bool] | None) -> Finding | None:
+def _group(admin: cluster.KafkaAdmin, name: str, purpose: str, reads: Callable[[str], bool] | None) -> Finding | None:
     """A group, if it exists; one that this login may not look at is listed and left, as the sink could not use it."""
     try:
-        group = kafka.find_groups(admin, [name]).get(name)
+        group = cluster.find_groups(admin, [name]).get(name)
     except PrivilegeError as error:
         return _left("consumer group", name, purpose, f"this login may not look: {error.next_step}", _DELETE_GROUP)
     if group is None:
@@ -83,7 +83,7 @@ def _group(admin: kafka.KafkaAdmin, name: str, purpose: str, reads: Callable[[st
     return Finding("consumer group", name, len(group.offsets), None, purpose)
 
 
-def _held_by(group: kafka.GroupInfo, reads: Callable[[str], bool] | None) -> str:
+def _held_by(group: cluster.GroupInfo, reads: Callable[[str], bool] | None) -> str:
     """Who else needs the group; empty for nobody. reads: of which topics alone it may hold offsets."""
     if group.members:
         return f"it has {counted(group.members, 'consumer')}"

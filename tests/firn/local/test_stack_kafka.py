@@ -12,8 +12,8 @@ from pydantic import SecretStr
 
 from firn.connector.config import KafkaProperty
 from firn.errors import AuthenticationError
-from firn.kafka import admin_client, find_topics
-from firn.kafka_client import KafkaClient, client_from_settings, kafka_client
+from firn.kafka.client import KafkaClient, client_from_settings, kafka_client
+from firn.kafka.cluster import admin_client, find_topics
 from firn.local.broker import Broker
 from firn.local.home import Home
 from firn.local.stack import with_ports

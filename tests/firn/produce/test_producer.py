@@ -3,8 +3,8 @@
 import pytest
 
 from firn.errors import ConfigError, TransientError
-from firn.kafka import admin_client
-from firn.kafka_client import client_from_settings, kafka_client
+from firn.kafka.client import client_from_settings, kafka_client
+from firn.kafka.cluster import admin_client
 from firn.produce.producer import RejectedError, UndeliveredError, produce_all, stopped
 from firn.produce.records import BadRowError, Record
 from firn.provision.topic import ensure_topic, topic_spec

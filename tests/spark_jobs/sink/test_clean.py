@@ -14,9 +14,9 @@ import pytest
 from confluent_kafka import Consumer
 from snowflake.connector import SnowflakeConnection
 
-from firn import kafka
 from firn.errors import ConfigError, FencedError, TerminalError, TransientError
-from firn.kafka_client import client_from_settings
+from firn.kafka import cluster
+from firn.kafka.client import client_from_settings
 from firn.settings import Settings
 from firn.snowflake import connect, execute, query
 from spark_jobs.sink import transaction as transactions
@@ -195,7 +195,7 @@ def test_a_fault_in_the_middle_says_that_the_clean_has_begun(full: LeftSink, mon
         raise TransientError("Kafka is away.", next_step="Wait.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(kafka, "delete_groups", away)
+        patch.setattr(cluster, "delete_groups", away)
         with pytest.raises(TransientError) as raised:
             clean(full)
     assert raised.value.what == f"The clean of sink {full.name} has begun and not ended: Kafka is away."
@@ -401,7 +401,7 @@ def test_a_group_with_consumers_is_left(full: LeftSink) -> None:
         act = cleaner(full)
         found = {each.name: each for each in act.look().findings()}
         with pytest.raises(ConfigError, match="has consumers"):
-            kafka.delete_groups(kafka.admin_client(client_from_settings(full.settings)), [full.groups[0]])
+            cluster.delete_groups(cluster.admin_client(client_from_settings(full.settings)), [full.groups[0]])
     finally:
         consumer.close()
     assert "it has 1 consumer" in found[full.groups[0]].detail

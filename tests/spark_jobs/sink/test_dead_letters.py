@@ -23,10 +23,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark import TaskContext
 
-from firn import kafka
 from firn.connector.config import ErrorsConfig, SinkConfig
 from firn.errors import ConfigError, FirnError, PrivilegeError, TerminalError, TransientError
-from firn.kafka_faults import ConnectionFaults
+from firn.kafka import cluster
+from firn.kafka.faults import ConnectionFaults
 from firn.settings import PROJECT_ROOT
 from spark_jobs.sink.dead_letters import (
     DeadLetterQueue,
@@ -424,7 +424,7 @@ def absent(queue: DeadLetterQueue, letters: Topic) -> Iterator[DeadLetterQueue]:
     """A queue whose topic does not exist."""
     named = replace(queue, topic=letters.name + "-absent")
     yield named
-    if kafka.find_topics(letters.admin, [named.topic]):
+    if cluster.find_topics(letters.admin, [named.topic]):
         letters.admin.client.delete_topics([named.topic])[named.topic].result(30)
 
 
@@ -433,7 +433,7 @@ def test_the_topic_is_made_for_records_as_large_and_old_as_the_sources(absent, s
     large = Topic(stack.settings, "dead-large", partitions=1, config=config)
     ensure_topic(large.admin, absent, -1, [large.name])
     ensure_topic(large.admin, absent, 3, [large.name])  # it exists: nothing is asked for
-    made = kafka.find_topics(large.admin, [absent.topic])[absent.topic]
+    made = cluster.find_topics(large.admin, [absent.topic])[absent.topic]
     assert (made.partitions, made.replication_factor) == (1, 1)
     box = LetterBox(absent, Where(large.name, 0), TOPIC_ID, Letters(-1, frozenset()), tmp_path)
     box.add(records([3], value=os.urandom(2_900_000), timestamp=1_000_000), all_bad(1))

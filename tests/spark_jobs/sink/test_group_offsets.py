@@ -13,10 +13,9 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaOffset
 
-from firn import kafka
 from firn.connector.parse import parse_sink_config
-from firn.kafka_client import kafka_client
-from firn.kafka_faults import ConnectionFaults
+from firn.kafka.client import kafka_client
+from firn.kafka.faults import ConnectionFaults
 from firn.secrets import KafkaSecret
 from firn.settings import Settings
 from spark_jobs.sink.group_offsets import MOMENT_SECONDS, GroupOffsets, group_of
@@ -148,7 +147,7 @@ def test_a_group_that_moves_is_no_warning_at_first(
     refusals: int, warnings: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     group = MovingGroup(refusals)
-    monkeypatch.setattr(kafka, "admin_client", lambda _client: group)
+    monkeypatch.setattr(cluster, "admin_client", lambda _client: group)
     offsets = GroupOffsets(None, "connect-moving")
     first, second = TopicPartition("t", 0), TopicPartition("t", 1)
     offsets.publish({first: 1})
@@ -160,7 +159,7 @@ def test_a_group_that_moves_is_no_warning_at_first(
 
 def test_a_group_that_moves_at_the_end_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     group = MovingGroup(1)
-    monkeypatch.setattr(kafka, "admin_client", lambda _client: group)
+    monkeypatch.setattr(cluster, "admin_client", lambda _client: group)
     offsets = GroupOffsets(None, "connect-moving")
     offsets.publish({TopicPartition("t", 0): 1})
     offsets.close()

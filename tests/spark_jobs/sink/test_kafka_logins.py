@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from firn.connector.config import KafkaProperty
 from firn.connector.parse import parse_sink_config
-from firn.kafka import admin_client, find_topics
-from firn.kafka_client import KafkaClient, kafka_client
+from firn.kafka.client import KafkaClient, kafka_client
+from firn.kafka.cluster import admin_client, find_topics
 from firn.local.home import Home
 from firn.secrets import KafkaSecret, read_secret
 from firn.settings import Settings

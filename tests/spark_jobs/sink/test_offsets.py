@@ -13,9 +13,9 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka import TopicPartition as KafkaOffset
 from snowflake.connector import SnowflakeConnection
 
-from firn import kafka
 from firn.connector.parse import parse_sink_config
 from firn.errors import BadRecordError, ConfigError, PrivilegeError, TerminalError, TransientError
+from firn.kafka import cluster
 from firn.settings import Settings
 from firn.snowflake import connect
 from spark_jobs.sink import offset_reset
@@ -198,7 +198,7 @@ class Sink:
         self.topic, self.connection = Topic(settings, "where"), connection
         self.config = parse_sink_config(connector(self.topic, **parameters), where="test")
         self.table = LedgerTable(Namespace("STREAMING", "PUBLIC"), self.config.name)
-        self.admin = kafka.admin_client(self.topic.client)
+        self.admin = cluster.admin_client(self.topic.client)
 
     def look(self) -> SinkOffsets:
         return look(self.config, self.table, self.connection, self.admin)
@@ -360,7 +360,7 @@ def test_expired_offsets_are_passed_by_a_reset(settings: Settings, new_run: NewR
     topic.send(items(topic, 6, first=2))
     topic.admin.client.delete_records([KafkaOffset(topic.name, 0, 5)])
     run = new_run(topic)
-    wait_until(lambda: kafka.offsets(topic.admin, [(topic.name, 0)], "earliest")[topic.name, 0] == 5, what="deleted")
+    wait_until(lambda: cluster.offsets(topic.admin, [(topic.name, 0)], "earliest")[topic.name, 0] == 5, what="deleted")
     with pytest.raises(LostPositionError, match="offsets 2 to 4 expired"):
         run.run()
     table = LedgerTable(run._context.namespace, run._context.config.name)

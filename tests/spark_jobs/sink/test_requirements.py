@@ -13,7 +13,7 @@ from snowflake.connector import SnowflakeConnection
 
 from firn.connector.config import SinkConfig, TableConfig
 from firn.errors import ConfigError, FirnError, PrivilegeError
-from firn.kafka_client import KafkaClient
+from firn.kafka.client import KafkaClient
 from firn.local.admin import admin_login
 from firn.local.home import Home
 from firn.settings import Settings

@@ -23,7 +23,7 @@ from firn.connector.config import (
 )
 from firn.connector.live import check_dead_letters
 from firn.connector.live_check import LiveCheck
-from firn.kafka_client import client_from_settings
+from firn.kafka.client import client_from_settings
 from firn.snowflake import connect, execute
 from spark_jobs.sink.validate import live_checks
 from tests.support.kafka import Topic

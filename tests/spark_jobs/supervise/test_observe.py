@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 from pydantic import SecretStr
 
-from firn import kafka
 from firn.connector.config import KafkaProperty
 from firn.connector.parse import parse_sink_config
 from firn.errors import TransientError
-from firn.kafka_client import KafkaClient
+from firn.kafka import cluster
+from firn.kafka.client import KafkaClient
 from firn.snowflake import connect, execute
 from spark_jobs.sink.context import SinkContext, resolve
 from spark_jobs.sink.control import SinkRecords, State, Wanted
@@ -59,7 +59,7 @@ def new_observer() -> Iterator[Callable[[SinkContext], Observer]]:
 def claim(context: SinkContext, *moves: Move) -> None:
     """What a run leaves in the ledger that began, committed `moves` and lives."""
     table = LedgerTable(context.namespace, context.config.name, "a-run")
-    admin = kafka.admin_client(context.kafka)
+    admin = cluster.admin_client(context.kafka)
     with connect(context.login) as connection:
         table.ensure(connection)
         ledger = table.claim(connection, lambda: partitions_of(admin, context.config), "earliest", str.upper)
@@ -153,7 +153,7 @@ def test_a_topic_that_is_gone_has_no_lag(topic, context, new_observer) -> None:
     claim(context)
     observer = new_observer(context)
     topic.delete()
-    wait_until(lambda: not kafka.find_topics(topic.admin, [topic.name]), what="the topic is gone")
+    wait_until(lambda: not cluster.find_topics(topic.admin, [topic.name]), what="the topic is gone")
     found = observer.look()
     assert {(each.state, each.end_offset, each.lag) for each in found.partitions} == {("gone", None, None)}
     assert found.lag == 0
@@ -171,7 +171,7 @@ def test_only_so_many_partitions_are_read_and_those_far_behind_first(topic, cont
 
 
 def test_brokers_that_do_not_answer_are_a_transient_fault_and_bounded(context, new_observer, monkeypatch) -> None:
-    monkeypatch.setattr(kafka, "REQUEST_SECONDS", 1.0)
+    monkeypatch.setattr(cluster, "REQUEST_SECONDS", 1.0)
     nobody = KafkaProperty("bootstrap.servers", SecretStr(f"127.0.0.1:{closed_port()}"))
     others = [each for each in context.kafka.properties if each.name != "bootstrap.servers"]
     observer = new_observer(replace(context, kafka=KafkaClient((*others, nobody))))

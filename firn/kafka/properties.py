@@ -1,6 +1,6 @@
 """Which of Kafka's client properties a connector may set, and what is wrong with their values.
 
-For `kafka.*` and `consumer.override.*`, under Java's names. Not for what a client is told then (`firn.kafka_client`).
+For `kafka.*` and `consumer.override.*`, under Java's names. Not for what a client is told then (`firn.kafka.client`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from firn.connector.config import KafkaProperty
-from firn.kafka_jaas import JaasError, login_of, render
-from firn.kafka_property_table import (
+from firn.kafka.jaas import JaasError, login_of, render
+from firn.kafka.property_table import (
     CONSUMER_ONLY,
     DEAD_LETTER_GROUPS,
     GROUP,

@@ -5,9 +5,9 @@ from confluent_kafka.admin import AdminClient
 from pydantic import SecretStr
 
 from firn.connector.config import KafkaProperty
-from firn.kafka_client import kafka_client
-from firn.kafka_properties import Fault, faults, judge, managed_properties
-from firn.kafka_property_table import PROPERTIES
+from firn.kafka.client import kafka_client
+from firn.kafka.properties import Fault, faults, judge, managed_properties
+from firn.kafka.property_table import PROPERTIES
 from firn.settings import Settings
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

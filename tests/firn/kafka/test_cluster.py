@@ -14,17 +14,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from pydantic import SecretStr
 
-from firn import kafka
 from firn.connector.config import KafkaProperty
 from firn.errors import AuthenticationError, ConfigError, PrivilegeError, TransientError
-from firn.kafka import (
+from firn.kafka.client import client_from_settings, kafka_client
+from firn.kafka.cluster import (
     TopicInfo,
     admin_client,
     describe_topics,
     offsets,
 )
-from firn.kafka_client import client_from_settings, kafka_client
-from firn.kafka_faults import ConnectionFaults
+from firn.kafka.faults import ConnectionFaults
 from firn.secrets import KafkaSecret, read_secret
 from firn.settings import Settings
 
@@ -79,7 +78,7 @@ def test_what_a_broker_says_has_its_kind(code, kind):
 
 
 def test_a_broker_that_is_down_is_transient_and_named(monkeypatch, capfd):
-    monkeypatch.setattr(kafka, "REQUEST_SECONDS", 1.0)
+    monkeypatch.setattr(cluster, "REQUEST_SECONDS", 1.0)
     secret = SECRET.model_copy(update={"bootstrap_servers": "127.0.0.1:1"})
     with pytest.raises(TransientError, match="Connection refused") as down:
         describe_topics(admin_client(kafka_client(Settings(), secret)), ["t"])

@@ -1,7 +1,7 @@
 """How a sink's clients reach and enter Kafka: one value from which Spark's source (Java) and librdkafka both read.
 
-Everything is kept under Java's property names; `firn.kafka_librdkafka` translates. Not for judging a configuration
-(`firn.kafka_properties`) nor for asking a cluster (`firn.kafka`). Source: the Apache Kafka documentation ("Consumer
+Everything is kept under Java's property names; `firn.kafka.librdkafka` translates. Not for judging a configuration
+(`firn.kafka.properties`) nor for asking a cluster (`firn.kafka`). Source: the Apache Kafka documentation ("Consumer
 Configs", "Security", "System Properties").
 """
 
@@ -15,10 +15,10 @@ from pydantic import SecretStr
 
 from firn.connector.config import KafkaProperty
 from firn.errors import ConfigError
-from firn.kafka_jaas import render
-from firn.kafka_librdkafka import librdkafka_config
-from firn.kafka_properties import faults, judge, spelled
-from firn.kafka_property_table import NOT_FOR_READERS, TOKEN_HANDLER
+from firn.kafka.jaas import render
+from firn.kafka.librdkafka import librdkafka_config
+from firn.kafka.properties import faults, judge, spelled
+from firn.kafka.property_table import NOT_FOR_READERS, TOKEN_HANDLER
 from firn.secrets import KafkaSecret, read_secret
 from firn.settings import Settings
 

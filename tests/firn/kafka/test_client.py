@@ -21,8 +21,8 @@ from pydantic import SecretStr
 
 from firn.connector.config import KafkaProperty
 from firn.errors import ConfigError
-from firn.kafka_client import KafkaClient, kafka_client, needs_secret
-from firn.kafka_jaas import parse, render
+from firn.kafka.client import KafkaClient, kafka_client, needs_secret
+from firn.kafka.jaas import parse, render
 from firn.secrets import KafkaSecret
 from firn.settings import Settings
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firn.kafka_jaas import JaasError, login_of, parse, quoted, render
+from firn.kafka.jaas import JaasError, login_of, parse, quoted, render
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

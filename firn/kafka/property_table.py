@@ -1,6 +1,6 @@
 """The table of Kafka's client properties, under their Java names: what each is, and its name in librdkafka.
 
-Every property that Kafka 3.9 documents for consumers. Not for judging a configuration (`firn.kafka_properties`).
+Every property that Kafka 3.9 documents for consumers. Not for judging a configuration (`firn.kafka.properties`).
 Sources: Apache Kafka 3.9 "Consumer Configs", librdkafka's CONFIGURATION.md, Spark's Kafka integration guide.
 """
 

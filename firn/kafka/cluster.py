@@ -1,6 +1,6 @@
-"""Asking a cluster about topics and offsets through librdkafka, with errors a person can act on (`firn.kafka_faults`).
+"""Asking a cluster about topics and offsets through librdkafka, with errors a person can act on (`firn.kafka.faults`).
 
-Not for producing or consuming records, nor for what a client is told (`firn.kafka_client`), nor for deciding what a
+Not for producing or consuming records, nor for what a client is told (`firn.kafka.client`), nor for deciding what a
 topic should be (`firn.provision`).
 """
 
@@ -27,8 +27,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from firn.errors import ConfigError, FirnError
-from firn.kafka_client import KafkaClient
-from firn.kafka_faults import ConnectionFaults, refused_configuration
+from firn.kafka.client import KafkaClient
+from firn.kafka.faults import ConnectionFaults, refused_configuration
 
 K = TypeVar("K")
 

@@ -1,4 +1,4 @@
-"""Java client properties in librdkafka's terms. Not for choosing them (`firn.kafka_client`).
+"""Java client properties in librdkafka's terms. Not for choosing them (`firn.kafka.client`).
 
 Left out is what only Java's clients know: cipher names, token refresh windows, metrics. Numbers are moved into
 librdkafka's ranges. Sources: librdkafka's CONFIGURATION.md; for stores Kafka's "Security" chapter and KIP-651 (PEM).
@@ -12,8 +12,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 
 from firn.errors import ConfigError
-from firn.kafka_jaas import login_of
-from firn.kafka_property_table import PROPERTIES, Property
+from firn.kafka.jaas import login_of
+from firn.kafka.property_table import PROPERTIES, Property
 
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
 
