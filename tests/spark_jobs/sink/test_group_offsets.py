@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, 
 from confluent_kafka import TopicPartition as KafkaOffset
 
 from firn.connector.parse import parse_sink_config
+from firn.kafka import cluster
 from firn.kafka.client import kafka_client
 from firn.kafka.faults import ConnectionFaults
 from firn.secrets import KafkaSecret
