@@ -1,15 +1,15 @@
 """How a process logs in to the schema registry, and the client made from that.
 
-Not for asking the registry anything (`firn.registry`).
+Not for asking the registry anything (`firn.registry`): the registry's client, which takes long to import, comes in
+where one is made.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from confluent_kafka.schema_registry import SchemaRegistryClient
 from pydantic import SecretStr
 
 from firn.connector.config import ProxyConfig, RegistryConfig
@@ -17,6 +17,9 @@ from firn.errors import ConfigError
 from firn.proxy import url_for
 from firn.registry_urls import without_login
 from firn.secrets import RegistrySecret
+
+if TYPE_CHECKING:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
 
 REQUEST_SECONDS = 5.0
 """Time-out of one request; the client tries each url twice, so a dead one is noticed after about ten seconds."""
@@ -78,6 +81,8 @@ def registry_client(login: RegistryLogin) -> SchemaRegistryClient:
 
     Raises ConfigError where the certificates at `ca_location` cannot be read, and where only some urls want the proxy.
     """
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
     settings = {
         "url": ",".join(login.urls),
         "timeout": REQUEST_SECONDS,

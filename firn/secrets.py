@@ -1,22 +1,22 @@
 """Credentials, read from AWS Secrets Manager and kept masked. Not for any other kind of setting.
 
 Each secret is one JSON object. `SecretStr` keeps values out of logs, tracebacks and reprs; a value is unwrapped
-only where a client is made.
+only where a client is made. boto3 is imported where AWS is asked: that takes the better part of a second.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import boto3
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
 from firn.errors import AuthenticationError, ConfigError, PrivilegeError, TransientError
 from firn.retry import with_retries
 from firn.settings import Settings
+
+if TYPE_CHECKING:
+    from botocore.exceptions import ClientError
 
 
 class _Secret(BaseModel):
@@ -105,6 +105,8 @@ def _keys(kind: type[_Secret]) -> str:
 
 
 def _fetch(settings: Settings, secret_id: str) -> str:
+    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
+
     where = f"secret {secret_id} in Secrets Manager, region {settings.aws_region}"
     endpoint = settings.aws_endpoint_url or "the AWS endpoint of the region"
     try:
@@ -149,6 +151,9 @@ def _refused(error: ClientError, where: str) -> Exception:
 
 
 def _client(settings: Settings) -> Any:
+    import boto3
+    from botocore.config import Config
+
     def unwrap(value: SecretStr | None) -> str | None:
         return value.get_secret_value() if value else None
 

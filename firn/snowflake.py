@@ -1,6 +1,7 @@
 """The one way into Snowflake: who logs in where, sessions and statements. Holds no SQL of its own.
 
-What its errors mean: `firn.snowflake_faults`.
+What its errors mean: `firn.snowflake_faults`. The driver takes seconds to import: it comes in with the first session,
+so that a login can be known without it.
 """
 
 from __future__ import annotations
@@ -10,13 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-import snowflake.connector
 from pydantic import SecretStr
-from snowflake.connector import SnowflakeConnection
-from snowflake.connector import errors as driver
 
 from firn import proxy
 from firn.connector.config import ProxyConfig
@@ -26,7 +24,9 @@ from firn.keys import IN_CONNECTOR, IN_SECRET, KeyPlace, private_key_der
 from firn.secrets import SnowflakeSecret
 from firn.settings import Settings
 from firn.snowflake_faults import translated
-from firn.snowflake_proxy import connection_options, proxied_connection
+
+if TYPE_CHECKING:
+    from snowflake.connector import SnowflakeConnection
 
 # The driver reports every retry and login on its own; what a user needs to know arrives as an error.
 logging.getLogger("snowflake.connector").setLevel(logging.CRITICAL)
@@ -159,6 +159,10 @@ def open_connection(
     through `login.proxy`; without one the driver follows the environment (HTTPS_PROXY). Raises AuthenticationError,
     TransientError and others of `translated`, about the proxy where that is the cause.
     """
+    from snowflake.connector import SnowflakeConnection
+
+    from firn.snowflake_proxy import connection_options, proxied_connection
+
     kind = proxied_connection(login.proxy) if login.proxy else SnowflakeConnection
     options = connection_options(login.proxy) if login.proxy else {}
     key = private_key_der(login.private_key, login.private_key_passphrase, login.key_place)
@@ -221,15 +225,19 @@ def connect(login: SnowflakeLogin, *, query_tag: str = "firn") -> Iterator[Snowf
 
 def close_quietly(connection: SnowflakeConnection) -> None:
     """End a session whose work is done, or lost: a goodbye without an answer changes nothing."""
+    from snowflake.connector.errors import Error
+
     try:
         connection.close()
-    except driver.Error:
+    except Error:
         logging.getLogger(__name__).debug("closing the Snowflake session failed")
 
 
 def query(connection: SnowflakeConnection, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
     """Run one statement and return its rows as dictionaries by column name. Errors are Firn's own."""
-    with translated(sql=sql, role=connection.role or ""), connection.cursor(snowflake.connector.DictCursor) as cursor:
+    from snowflake.connector import DictCursor
+
+    with translated(sql=sql, role=connection.role or ""), connection.cursor(DictCursor) as cursor:
         cursor.execute(sql, tuple(params) or None)
         return [dict(row) for row in cursor.fetchall()]
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from snowflake.connector import errors as driver
+from typing import TYPE_CHECKING
 
 from firn.errors import AuthenticationError, ConfigError, FirnError, PrivilegeError, TerminalError, TransientError
 from firn.keys import IN_CONNECTOR, IN_SECRET, KeyPlace
 from firn.snowflake_fixes import grant_for, missing_object, step_for_missing, step_for_unseen
+
+if TYPE_CHECKING:  # who only catches the errors below needs no driver
+    from snowflake.connector.errors import Error
 
 
 class LockConflictError(TransientError):
@@ -35,9 +37,11 @@ def translated(login: str = "", sql: str = "", role: str = "", place: KeyPlace =
     `role` is whose privileges a statement runs with, for the GRANT that a message asks for; `place` is where the key of
     a login stands.
     """
+    from snowflake.connector.errors import Error
+
     try:
         yield
-    except driver.Error as error:
+    except Error as error:
         raise _translate(error, login, sql, role, place) from error
 
 
@@ -50,11 +54,9 @@ _NOT_FOUND = {2003, 2043, 2004}
 _LOCKED, _NO_WAREHOUSE, _QUOTA, _ABORTED = 625, 606, 90073, 603
 # 604: somebody or something canceled it; 630: it reached a timeout. SQLSTATE 57014 is ANSI's word for all of these.
 _CANCELED, _CANCELED_STATE = {604, 630}, "57014"
-# What is wrong with a statement; every other error of the driver is about getting an answer at all.
-_ABOUT_THE_STATEMENT = (driver.ProgrammingError, driver.DataError, driver.IntegrityError, driver.NotSupportedError)
 
 
-def _translate(error: driver.Error, login: str, sql: str, role: str, place: KeyPlace) -> FirnError:
+def _translate(error: Error, login: str, sql: str, role: str, place: KeyPlace) -> FirnError:
     number, text = error.errno or 0, str(error.msg or error).strip()
     where = f"Snowflake, {login}" if login else f"Snowflake, statement: {' '.join(sql.split())[:200]}"
     if number in _AUTHENTICATION:
@@ -97,7 +99,7 @@ def _translate(error: driver.Error, login: str, sql: str, role: str, place: KeyP
             next_step="Look at the load of the warehouse, its STATEMENT_TIMEOUT_IN_SECONDS and "
             "STATEMENT_QUEUED_TIMEOUT_IN_SECONDS, and in the query history for who canceled it.",
         )
-    passing = number in _SESSION_GONE or number == _ABORTED or not isinstance(error, _ABOUT_THE_STATEMENT)
+    passing = number in _SESSION_GONE or number == _ABORTED or not _is_about_the_statement(error)
     if login or passing:
         return TransientError(
             f"Snowflake does not answer: {text}",
@@ -106,6 +108,13 @@ def _translate(error: driver.Error, login: str, sql: str, role: str, place: KeyP
             "for the local stack see `firn status`.",
         )
     return TerminalError(text, where=where, next_step="Correct the statement or the object it names.")
+
+
+def _is_about_the_statement(error: Error) -> bool:
+    """Whether the statement is wrong; every other error of the driver is about getting an answer at all."""
+    from snowflake.connector.errors import DataError, IntegrityError, NotSupportedError, ProgrammingError
+
+    return isinstance(error, ProgrammingError | DataError | IntegrityError | NotSupportedError)
 
 
 def _login_step(text: str, place: KeyPlace) -> str:

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
-
-from snowflake.connector import SnowflakeConnection
+from typing import TYPE_CHECKING, Any
 
 from firn.errors import FirnError, TerminalError
 from firn.snowflake import connect
@@ -17,6 +15,9 @@ from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.control import SinkRecords, State, Wanted
 from spark_jobs.supervise.observe import Observation, Observer
 from spark_jobs.supervise.policy import pace_of
+
+if TYPE_CHECKING:
+    from snowflake.connector import SnowflakeConnection
 
 
 class Looks:

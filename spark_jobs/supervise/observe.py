@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-
-from snowflake.connector import SnowflakeConnection
+from typing import TYPE_CHECKING
 
 from firn.errors import FirnError
 from firn.kafka import cluster
@@ -22,6 +21,9 @@ from spark_jobs.sink.ledger_owner import Owner
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.offsets import PartitionOffsets, committed, compare
 from spark_jobs.supervise.record_ages import RecordAges
+
+if TYPE_CHECKING:
+    from snowflake.connector import SnowflakeConnection
 
 ANSWER_SECONDS = 30
 """How long a look waits for Snowflake: a warehouse that has to resume takes some of it."""
