@@ -1,98 +1,31 @@
 """One sink's supervision put together: driver, looks, notes, audience; attended by the thread that called.
 
-Plain Python: works in a flow and without one. Not for the flow's parameters (`flows.sink`), nor for what supervision
-is (`spark_jobs.supervise`).
+Plain Python: works in a flow and without one. Not for the flow's parameters (`flows.sink`), nor for one driver
+(`flows.driver`), nor for what supervision is (`spark_jobs.supervise`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import getpass
 import logging
 import os
-import shlex
-import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-
-import orjson
 
 from firn.child import TERM_SECONDS, first_signal
-from firn.connector.parse import load_sink_config
-from firn.connector.references import Resolver
 from firn.errors import FirnError, TransientError, unexpected
-from firn.settings import Settings
+from flows.driver import STOP_SECONDS, Place
 from flows.telling import Log, LogTelling
-from spark_jobs.sink.context import SinkContext, check_runnable, resolve
-from spark_jobs.supervise.launch import Launcher, driver_log
+from spark_jobs.supervise.launch import driver_log
 from spark_jobs.supervise.notes import Looks, Notes
-from spark_jobs.supervise.outcome import End, Outcome, end_of
+from spark_jobs.supervise.outcome import Outcome
 from spark_jobs.supervise.policy import Policy
-from spark_jobs.supervise.seams import Driver
 from spark_jobs.supervise.supervisor import Supervisor
 
-STOP_SECONDS = 20.0
-"""From TERM to KILL of a driver whose flow run is cancelled: Prefect's worker kills the flow itself after 30 s."""
 _ATTEND_SECONDS = 0.2
 _SLACK_SECONDS = 5.0
-_LEVELS = {"warning": logging.WARNING, "error": logging.ERROR, "critical": logging.CRITICAL}
-driver_lines = logging.getLogger("flows.driver")
 _PARENT = os.getppid()
 """As early as this process can say: its worker may be gone before supervision begins."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a sink's supervision runs. deployed: a Prefect worker started it, and ends it by SIGTERM."""
-
-    config: Path
-    settings: Settings
-    sink: str
-    deployed: bool
-
-    def read(self) -> SinkContext:
-        """The sink's configuration and credentials, as they are now. Raises ConfigError and those of secrets."""
-        config = load_sink_config(self.config, Resolver(self.settings))
-        check_runnable(config)
-        return resolve(config, self.settings)
-
-    def launch(self, on_line: Callable[[str], None], *, once: bool = False) -> Driver:
-        """Start a driver; its log goes to its file, and its messages to this process's log."""
-
-        def heard(line: str) -> None:
-            on_line(line)
-            _pass_on(line)
-
-        return Launcher(self.settings, self.sink, self.config, once=once)(heard)
-
-    def read_end(self, code: int, answer: Sequence[str]) -> End:
-        """What a driver's end means."""
-        return end_of(code, answer, config=shlex.quote(str(self.config)), logs=str(self.settings.home / "logs"))
-
-
-def by_whom() -> str:
-    """Who asks, for FIRN_SINKS."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # no such user, as in some containers
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"
-
-
-def run_once(place: Place) -> Outcome:
-    """One run of the driver, to its end. A first signal ends it early (KeyboardInterrupt, or Prefect's own)."""
-    driver = place.launch(lambda _line: None, once=True)
-    try:
-        while (code := driver.poll()) is None:
-            threading.Event().wait(0.2)
-    except BaseException:
-        driver.stop(STOP_SECONDS if place.deployed else TERM_SECONDS)
-        raise
-    end = place.read_end(code, driver.answer)
-    return Outcome("failed", error=end.error) if end.error else Outcome("ended", report=end.report)
 
 
 def supervise(place: Place, policy: Policy, telling: LogTelling, log: Log) -> Outcome:
@@ -177,12 +110,3 @@ def _safely(supervisor: Supervisor) -> Outcome:
     except BaseException as error:  # SystemExit too: that this thread is over must be known
         logging.getLogger(__name__).exception("the supervisor failed")
         return Outcome("failed", error=unexpected(error))
-
-
-def _pass_on(line: str) -> None:
-    """Show a line of the driver's log on this process's own; its JSON carries level and message."""
-    try:
-        entry = orjson.loads(line)
-        driver_lines.log(_LEVELS.get(entry.get("level"), logging.INFO), "%s", entry["event"])
-    except (ValueError, KeyError, AttributeError, TypeError):
-        driver_lines.debug("%s", line)

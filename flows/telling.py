@@ -16,8 +16,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from prefect.logging.handlers import PrefectConsoleHandler
-
 from spark_jobs.supervise.snapshot import Snapshot
 
 PUBLISH_SECONDS = 15.0
@@ -38,6 +36,8 @@ def outlive_reader() -> None:
     A worker that is killed leaves its runs a pipe without a reader. Rich, which prints Prefect's log lines there, then
     ends the thread that logs, whichever it is: https://rich.readthedocs.io, `Console.on_broken_pipe`.
     """
+    from prefect.logging.handlers import PrefectConsoleHandler
+
     for handler in logging.getLogger().handlers:
         if isinstance(handler, PrefectConsoleHandler):
             handler.console.on_broken_pipe = partial(setattr, handler.console, "quiet", True)  # type: ignore[method-assign]

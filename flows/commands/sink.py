@@ -64,7 +64,7 @@ def _run(
 def _report(config: Path, *, once: bool) -> RunReport:
     _check(config)  # before anything is started
 
-    from flows.sink import run_sink
+    from flows.run import run_sink
 
     say("Starting Spark ...")
     return run_sink(config, once=once)

@@ -71,14 +71,14 @@ def at_pace(config: SinkConfig, stats: Mapping[str, Any]) -> SinkConfig:
 def policy_of(
     config: SinkConfig,
     *,
-    stall_seconds: float,
-    hang_seconds: float,
-    patience_seconds: float,
-    restarts: int,
-    keep_alive: bool,
     by: str,
-    lag_records: int,
-    lag_seconds: float,
+    patience_seconds: float,
+    stall_seconds: float = Patience.stall,
+    hang_seconds: float = Patience.hang,
+    restarts: int = Policy.restarts,
+    keep_alive: bool = Policy.keep_alive,
+    lag_records: int = Policy.lag_records,
+    lag_seconds: float = Policy.lag_seconds,
 ) -> Policy:
     """The policy of a sink: what its configuration implies, and what is asked for."""
     return Policy(

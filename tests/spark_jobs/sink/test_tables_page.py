@@ -86,7 +86,7 @@ def shell(
         context = resolve(load_sink_config(config, Resolver(settings)), settings)
         return SinkRun(context, spark, once=once, stop=threading.Event()).run()
 
-    monkeypatch.setattr("flows.sink.run_sink", sink)
+    monkeypatch.setattr("flows.run.run_sink", sink)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FIRN_HOME", str(stack.home))
     load_settings.cache_clear()
