@@ -1,22 +1,22 @@
-"""What one Arrow array of texts holds, and the error where a batch has more: its caller takes the batch in halves.
+"""How much text one batch may become, and the error where it is more: its caller takes the batch in halves.
 
-Arrow tells of some overflows and not of others, so that sizes are counted. Not for the text of a single record (`wire`,
-`budget`).
+A batch of a few megabytes can name gigabytes of text that its schema brings. Sizes are counted, since Arrow reports
+some overflows of its arrays and not others. Not for the text of a single record (`wire`, `budget`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_jobs.sink.decode.records import OutputTooLargeError
+from spark_jobs.sink.decode.records import MAX_TEXT, OutputTooLargeError
 
-MAX_BYTES = 1 << 30
-"""Bytes of UTF-8 in one batch: half of what an array holds leaves room for what is joined around them."""
+MAX_BYTES = 2 * MAX_TEXT
+"""Bytes of UTF-8 in one batch: a worker holds them two or three times. The longest record of Snowflake fits in."""
 
 
 def string_array(texts: Iterable[str | bytes | None]) -> pa.StringArray:
@@ -32,10 +32,19 @@ def string_array(texts: Iterable[str | bytes | None]) -> pa.StringArray:
     return pa.array(found, pa.string())
 
 
-def one_array(arrays: Sequence[pa.StringArray]) -> pa.StringArray:
-    """The arrays, one behind the other. Raises OutputTooLargeError."""
-    check_size(*arrays)
-    return pa.concat_arrays(arrays)
+def one_array(arrays: Iterable[pa.StringArray]) -> pa.StringArray:
+    """The arrays, which are asked for one by one, one behind the other. Raises OutputTooLargeError."""
+    found: list[pa.StringArray] = []
+    size = 0
+    for array in arrays:
+        size += text_bytes(array)
+        if size > MAX_BYTES:
+            raise OutputTooLargeError
+        if len(array):
+            found.append(array)
+    if len(found) == 1:
+        return found[0]
+    return pa.concat_arrays(found) if found else pa.nulls(0, pa.string())
 
 
 def check_size(*arrays: pa.StringArray) -> None:

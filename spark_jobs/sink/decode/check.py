@@ -2,14 +2,14 @@
 
 Its library (pyruhvro) must give exactly what the reference gives: so no type that it lacks (bytes, fixed, decimal), no
 union wider than [null, X], no record inside itself, nothing that takes no bytes (it would count through 2**60 of them).
-It reads a stand-in of the schema: the same bytes under plain names, without logical types, with each int as a long
-so that an int out of range shows instead of being cut to 32 bits. Not for: rendering.
+It reads a stand-in of the schema: the same bytes under plain names, without logical types. Each int is a long, so that
+an int out of range shows instead of being cut to 32 bits. Each enum is a long, the number of its symbol: the library
+would write a symbol out as often as it is named. Not for: rendering.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 from spark_jobs.sink.decode.schema import Array, Enum, Map, Node, Record, Scalar, Union, is_null
@@ -18,7 +18,6 @@ from spark_jobs.sink.decode.shapes import Shapes, entry_of, nullable
 MAX_NODES = 2_000
 MAX_DEPTH = 32  # its library parses no schema that is much deeper
 _KINDS = {"boolean": "boolean", "int": "long", "long": "long", "float": "float", "double": "double", "string": "string"}
-_SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 class _UnsupportedError(Exception):
@@ -52,8 +51,8 @@ class _StandIn:
         match node:
             case Scalar() if node.kind in _KINDS and node.logical != "decimal":
                 return _KINDS[node.kind]
-            case Enum() if all(map(_SYMBOL.fullmatch, node.symbols)):
-                return {"type": "enum", "name": f"e{self._count}", "symbols": node.symbols}
+            case Enum():
+                return "long"
             case Array() if entry_of(node) is None:
                 return {"type": "array", "items": self.of(node.items, above)}
             case Map():

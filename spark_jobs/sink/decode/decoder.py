@@ -61,25 +61,24 @@ class FramedDecoder:
         bad: list[BadRecord] = _unframed(frames)
         rows = np.flatnonzero(frames.framed)
         self._unknown.begin_batch()
-        pieces = [self._of_one_id(int(found), rows[frames.ids[rows] == found], frames, bad) for found in _ids(frames)]
-        content = _in_order(pieces, frames)
+        groups = {int(found): rows[frames.ids[rows] == found] for found in _ids(frames)}
+        texts = one_array(self._of_one_id(schema_id, group, frames, bad) for schema_id, group in groups.items())
+        content = _in_order(list(groups.values()), texts, frames)
         bad.sort(key=lambda each: each.row)
         decoded = frames.framed.copy()
         decoded[[each.row for each in bad]] = False
         return Decoded(content, pa.array(frames.ids, pa.int32(), mask=~decoded), tuple(bad))
 
-    def _of_one_id(
-        self, schema_id: int, rows: np.ndarray, frames: Frames, bad: list[BadRecord]
-    ) -> tuple[np.ndarray, pa.StringArray]:
+    def _of_one_id(self, schema_id: int, rows: np.ndarray, frames: Frames, bad: list[BadRecord]) -> pa.StringArray:
         """The texts of the rows that carry `schema_id`; what is bad among them is null and reported."""
         compiled = self._compile(schema_id)
         if isinstance(compiled, _Unusable):
             bad.extend(BadRecord(int(row), compiled.reason, compiled.detail) for row in rows)
-            return rows, pa.nulls(len(rows), pa.string())
+            return pa.nulls(len(rows), pa.string())
         values = frames.values if len(rows) == len(frames.values) else frames.values.take(pa.array(rows))
         decoded = compiled.decode(values)
         bad.extend(replace(each, row=int(rows[each.row])) for each in decoded.bad)
-        return rows, decoded.content
+        return decoded.content
 
     def _compile(self, schema_id: int) -> Decoder | _Unusable:
         """The decoder of a schema, or why there is none."""
@@ -134,11 +133,10 @@ def _unframed(frames: Frames) -> list[BadRecord]:
     return wrong + short
 
 
-def _in_order(pieces: list[tuple[np.ndarray, pa.StringArray]], frames: Frames) -> pa.StringArray:
-    """The texts of all rows, back in the order of the batch, null where there is none."""
-    if len(pieces) == 1 and len(pieces[0][0]) == len(frames.values):
-        return pieces[0][1]
-    absent = np.flatnonzero(~frames.framed)
-    order = np.concatenate([rows for rows, _ in pieces] + [absent])
-    texts = [texts for _, texts in pieces] + [pa.nulls(len(absent), pa.string())]
-    return one_array(texts).take(pa.array(np.argsort(order)))
+def _in_order(groups: list[np.ndarray], texts: pa.StringArray, frames: Frames) -> pa.StringArray:
+    """The texts, which come group by group, for all rows in the order of the batch; null where there is none."""
+    if len(texts) == len(frames.values) and len(groups) == 1:
+        return texts
+    positions = np.zeros(len(frames.values), np.int64)
+    positions[np.concatenate([*groups, np.zeros(0, np.int64)])] = np.arange(len(texts))
+    return texts.take(pa.array(positions, mask=~frames.framed))

@@ -38,7 +38,7 @@ MAX_TEXT = 128 * 1024 * 1024
 
 
 class OutputTooLargeError(Exception):
-    """The JSON of a batch passes what one Arrow array holds (2 GiB): the caller halves the batch."""
+    """The JSON of a batch passes what is held at a time (`capacity`): the caller halves the batch."""
 
 
 class MalformedError(Exception):

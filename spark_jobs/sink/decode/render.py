@@ -1,7 +1,8 @@
 """Arrow columns to JSON text, a whole batch at a time: the text that `reference` would give, row by row.
 
 The text of a column is a list of parts, constants and string arrays, that are joined once at the end, so a record
-costs one pass however many fields it has. Not for: reading Avro, or types that `check` refuses.
+costs one pass however many fields it has. A byte of data can name a symbol, a null or a field whose text the schema
+makes as long as it likes: such text is counted before it is made. Not for: reading Avro, or types that `check` refuses.
 """
 
 from __future__ import annotations
@@ -102,23 +103,40 @@ def objects(offsets: np.ndarray, keys: pa.StringArray, values: pa.StringArray) -
 
 
 class Renderer:
-    """Renders the columns of one schema."""
+    """Renders the columns of one schema, an enum as the numbers of its symbols. Not thread-safe."""
 
     def __init__(self, node: Node, time_zone: str, *, null_defaults: bool = True) -> None:
         self._node, self._zone, self._nulls = node, time_zone, NullTexts(time_zone, null_defaults)
+        self._symbols: dict[Enum, pa.StringArray] = {}
+        self._from_schema = 0
 
     def texts(self, column: pa.Array) -> pa.StringArray:
-        """JSON text per row; null where the column is. Raises DoubtfulError or pa.ArrowInvalid."""
-        return join(self._parts(self._node, column))
+        """JSON text per row; null where the column is.
+
+        Raises DoubtfulError, pa.ArrowInvalid, pa.ArrowIndexError where a number names no symbol, and
+        OutputTooLargeError.
+        """
+        self._from_schema = 0
+        return self._joined(self._parts(self._node, column))
+
+    def _count(self, size: int) -> None:
+        """Count bytes of text that the schema brings into the batch. Raises OutputTooLargeError."""
+        self._from_schema += size
+        if self._from_schema > capacity.MAX_BYTES:
+            raise OutputTooLargeError
+
+    def _joined(self, parts: Parts) -> pa.StringArray:
+        constants = "".join(part for part in parts if isinstance(part, str))
+        rows = next(len(part) for part in parts if not isinstance(part, str))
+        self._count(rows * len(constants.encode()))
+        return join(parts)
 
     def _parts(self, node: Node, column: pa.Array) -> Parts:
         match node:
             case Scalar():
                 return self._scalar(node, column)
             case Enum():
-                if len(column) * max(map(len, node.symbols), default=0) > capacity.MAX_BYTES:
-                    raise DoubtfulError("symbols that are too long for Arrow")
-                return ['"', column.cast(pa.string()), '"']
+                return [self._enum(node, column)]
             case Array():
                 return self._array(node, column)
             case Map():
@@ -140,6 +158,13 @@ class Renderer:
             return ['"', escaped(column), '"']
         return [double_texts(column) if node.kind in ("float", "double") else column.cast(pa.string())]
 
+    def _enum(self, node: Enum, column: pa.Array) -> pa.StringArray:
+        if node not in self._symbols:
+            self._symbols[node] = pa.array(map(quoted, node.symbols), pa.string())
+        symbols = self._symbols[node]
+        self._count(pc.sum(pc.binary_length(symbols).take(column)).as_py() or 0)
+        return symbols.take(column)
+
     def _dates(self, column: pa.Array) -> pa.StringArray:
         _within(column, _FIRST_DAY, _LAST_DAY)
         return column.cast(pa.int32()).cast(pa.date32()).cast(pa.string())
@@ -149,12 +174,12 @@ class Renderer:
         return column.cast(pa.int32()).cast(pa.time32("ms")).cast(pa.string())
 
     def _array(self, node: Array, column: pa.ListArray) -> Parts:
-        texts = join(self._parts(node.items, column.values))
+        texts = self._joined(self._parts(node.items, column.values))
         lists = pa.ListArray.from_arrays(column.offsets, texts)
         return ["[", pc.binary_join(lists, ","), "]"]
 
     def _map(self, node: Map, column: pa.MapArray) -> Parts:
-        values = join(self._parts(node.values, column.items))
+        values = self._joined(self._parts(node.values, column.items))
         return [objects(column.offsets.to_numpy(), column.keys, values)]
 
     def _union(self, node: Union, column: pa.Array) -> Parts:
@@ -164,7 +189,9 @@ class Renderer:
         parts = self._parts(only, column)
         if column.null_count == 0:
             return parts
-        return [pc.if_else(column.is_valid(), join(parts), self._nulls.of(only))]
+        null = self._nulls.of(only)
+        self._count(column.null_count * len(null.encode()))
+        return [pc.if_else(column.is_valid(), self._joined(parts), null)]
 
     def _record(self, node: Record, column: pa.StructArray) -> Parts:
         parts: Parts = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +19,7 @@ import pyruhvro
 from spark_jobs.sink.decode.capacity import one_array, text_bytes
 from spark_jobs.sink.decode.check import vector_schema
 from spark_jobs.sink.decode.frames import FRAME_BYTES
-from spark_jobs.sink.decode.records import MAX_TEXT
+from spark_jobs.sink.decode.records import MAX_TEXT, OutputTooLargeError
 from spark_jobs.sink.decode.render import Renderer
 from spark_jobs.sink.decode.schema import Node
 
@@ -56,18 +57,36 @@ class VectorDecoder:
         return cls(schema, Renderer(node, time_zone, null_defaults=null_defaults)) if schema else None
 
     def decode(self, values: pa.BinaryArray) -> pa.StringArray:
-        """JSON text per framed value (n rows in, n out); null where the reference has to look."""
+        """JSON text per framed value (n rows in, n out); null where the reference has to look.
+
+        Raises OutputTooLargeError.
+        """
+        return one_array(self._pieces(values))
+
+    def _pieces(self, values: pa.BinaryArray) -> Iterator[pa.StringArray]:
+        todo = [values]
+        while todo:
+            part = todo.pop()
+            texts = self._attempt(part)
+            if texts is None:
+                half = len(part) // 2
+                todo += [part.slice(half), part.slice(0, half)]
+            else:
+                yield texts
+
+    def _attempt(self, values: pa.BinaryArray) -> pa.StringArray | None:
+        """The texts of all values at once; None where their halves must be tried. Raises OutputTooLargeError."""
+        few = len(values) <= FEW
         try:
             return self._decode_all(values)
         except BaseException as fault:
-            # pyo3's PanicException is no Exception; what a person or the interpreter raises passes on.
+            # pyo3's PanicException is no Exception; what a person or the interpreter raises passes on. A batch that
+            # is too large does too: both halves would be held at the same time.
             if isinstance(fault, KeyboardInterrupt | SystemExit | GeneratorExit):
                 raise
-        if len(values) <= FEW:
-            return pa.nulls(len(values), pa.string())
-        half = len(values) // 2
-        halves = [self.decode(values.slice(0, half)), self.decode(values.slice(half))]
-        return one_array(halves)
+            if isinstance(fault, OutputTooLargeError) and not few:
+                raise
+        return pa.nulls(len(values), pa.string()) if few else None
 
     def _decode_all(self, values: pa.BinaryArray) -> pa.StringArray:
         bodies = pc.binary_slice(values, FRAME_BYTES, MAX_BYTES)

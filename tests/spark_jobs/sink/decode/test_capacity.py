@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -75,3 +78,60 @@ def test_a_slice_counts_for_itself_alone(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_arrow_finds_too_long_is_said_alike() -> None:
     with pytest.raises(OutputTooLargeError), capacity.counted_by_arrow():
         raise pa.ArrowCapacityError("array cannot contain more than 2147483646 bytes")
+
+
+NAMED_OFTEN = """
+import json, resource, sys
+import pyarrow as pa
+from firn.registry import RegisteredSchema
+from spark_jobs.sink.decode import avro_decoder
+from spark_jobs.sink.decode.records import OutputTooLargeError
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+schema, body, rows = sys.argv[1], bytes.fromhex(sys.argv[2]), int(sys.argv[3])
+decoder = avro_decoder(lambda _: RegisteredSchema("AVRO", schema))
+before = peak()
+try:
+    found = sorted({bad.reason for bad in decoder.decode(pa.array([bytes(4) + b"\\1" + body] * rows)).bad})
+except OutputTooLargeError:
+    found = ["halves"]
+print(json.dumps([found, peak() - before]))
+"""
+LONG = "x" * 100_000
+SYMBOL = {"type": "enum", "name": "E", "symbols": [LONG]}
+DEFAULT = {"type": "string", "connect.default": LONG}
+
+
+def array(items: Any) -> Any:
+    return {"type": "array", "items": items}
+
+
+def record(name: str, *types: Any) -> Any:
+    return {"type": "record", "name": "R", "fields": [{"name": f"{name}{at}", "type": t} for at, t in enumerate(types)]}
+
+
+TWENTY_THOUSAND = b"\xc0\xb8\x02" + bytes(20_000) + b"\0"
+
+
+@pytest.mark.parametrize(
+    ("schema", "body", "rows", "found"),
+    [
+        pytest.param(array(SYMBOL), TWENTY_THOUSAND, 1, ["too_large"], id="a symbol in an array"),
+        pytest.param(array(["null", DEFAULT]), TWENTY_THOUSAND, 1, ["too_large"], id="a default in an array"),
+        pytest.param(array(record(LONG, "int")), TWENTY_THOUSAND, 1, ["too_large"], id="a name in an array"),
+        pytest.param(record("f", SYMBOL), b"\0", 10_000, ["halves"], id="a symbol in every record"),
+        pytest.param(record("f", SYMBOL, *["E"] * 19), bytes(20), 2_000, ["halves"], id="twenty of them"),
+        pytest.param(record("f", ["null", DEFAULT]), b"\0", 10_000, ["halves"], id="a default in every record"),
+        pytest.param(record(LONG, "int"), b"\0", 10_000, ["halves"], id="a name in every record"),
+    ],
+)
+def test_small_avro_records_that_name_much_text_of_their_schema_take_little_memory(
+    schema: Any, body: bytes, rows: int, found: list[str]
+) -> None:
+    given = [json.dumps(schema), body.hex(), str(rows)]
+    done = subprocess.run([sys.executable, "-c", NAMED_OFTEN, *given], check=True, capture_output=True, timeout=60)
+    reported, megabytes = json.loads(done.stdout)
+    assert reported == found
+    assert megabytes < 300
