@@ -104,8 +104,11 @@ def with_retries(deadline: float | Deadline, call: Callable[P, T], *args: P.args
 
 
 def with_retries_until(stop: threading.Event, deadline: Deadline, call: Callable[[], T]) -> T:
-    """As `with_retries` for work that runs for long: only its failures count, and it gives up once `stop` is set."""
-    return _policy(deadline, stop)(call)
+    """As `with_retries` for work that runs for long: only its failures count, and it gives up once `stop` is set.
+
+    Each failure is logged with its reason: between two of them the work may have gone on for days.
+    """
+    return _policy(deadline, stop, each=True)(call)
 
 
 class _Passed(stop_base):
@@ -116,13 +119,14 @@ class _Passed(stop_base):
         return self._deadline.left() <= 0
 
 
-def _policy(deadline: Deadline, stop: threading.Event) -> Retrying:
+def _policy(deadline: Deadline, stop: threading.Event, *, each: bool = False) -> Retrying:
     def tell(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
         RETRIES.add({type(error).__name__: 1})
-        # The first fault is news; that it lasts is not.
-        level = logging.WARNING if state.attempt_number == 1 else logging.DEBUG
-        log.log(level, "%s Trying again for up to %.0f s.", getattr(error, "what", error), deadline.left())
+        # Of a single call the first fault is news; that it lasts is not.
+        level = logging.WARNING if each or state.attempt_number == 1 else logging.DEBUG
+        what = " ".join(str(getattr(error, "what", error)).split())
+        log.log(level, "%s Trying again for up to %.0f s.", what, deadline.left())
 
     return Retrying(
         retry=retry_if_exception_type(TransientError),

@@ -48,7 +48,6 @@ def build(check: Check, value: ConverterConfig, key: ConverterConfig) -> SinkCon
         batch_bytes=get("firn.batch.bytes"),
         topic_refresh_seconds=get("firn.topics.refresh.seconds"),
         trigger_seconds=get("firn.trigger.interval.seconds"),
-        checkpoint_location=get("firn.checkpoint.location"),
         heartbeat_seconds=get("firn.heartbeat.seconds"),
         share_target=get("firn.share.target"),
         metrics=MetricsConfig(get("firn.metrics.port"), get("firn.metrics.host")),

@@ -211,7 +211,6 @@ class SinkConfig:
     batch_bytes: int = 512 * 1024 * 1024
     topic_refresh_seconds: float = 30.0
     trigger_seconds: float = 1.0
-    checkpoint_location: str | None = None
     heartbeat_seconds: float = 30.0
     share_target: bool = False
     metrics: MetricsConfig = MetricsConfig()

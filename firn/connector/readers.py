@@ -113,21 +113,6 @@ def _is_http(url: str) -> bool:
     return " " not in url
 
 
-def _location(value: str) -> str:
-    """A path, or a location of a file system; a key inside it would stand in plans and logs."""
-    scheme, separator, rest = _text(value).partition("://")
-    authority, _, path = rest.partition("/")
-    user, at, _ = authority.rpartition("@")
-    login = bool(at) and (":" in user or scheme.lower() not in _CONTAINERS)
-    cut_login = "@" in path and re.search(r":(?!\d+$)", authority) is not None  # a key may hold a slash
-    if separator and (login or cut_login):
-        raise ReadError(
-            "holds a user or key: give it to Spark's file system instead (for s3a the variables AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY, or fs.s3a.access.key and fs.s3a.secret.key in core-site.xml)"
-        )
-    return value.strip()
-
-
 def _hosts(value: str) -> tuple[str, ...]:
     """Java's http.nonProxyHosts: patterns separated by `|`; commas are taken too."""
     return tuple(part.strip() for part in re.split(r"[|,]", value) if part.strip())
@@ -165,7 +150,6 @@ EXPRESSIONS = Reader("list of SQL expressions", expressions)
 SNOWFLAKE_URL = Reader("address", _url)
 URLS = Reader("list of addresses", _urls)
 HOST = Reader("host", _host)
-LOCATION = Reader("path or location", _location)
 HOSTS = Reader("list of host patterns", _hosts)
 PAIRS = Reader("map", _pairs)
 

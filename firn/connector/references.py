@@ -44,6 +44,12 @@ class Resolver:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings
+        self._variables: set[str] = set()
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The environment variables that were referred to: they hold secrets."""
+        return frozenset(self._variables)
 
     def resolve(self, text: str) -> str:
         """The text with every reference replaced. Raises ReferenceFault, Unresolved, or TransientError."""
@@ -52,6 +58,7 @@ class Resolver:
     def look_up(self, provider: str, rest: str) -> str:
         """The value of one reference. Raises as `resolve` does."""
         if provider == "env":
+            self._variables.add(rest.lstrip(":"))
             return _environment(rest)
         if provider == "file":
             return _file(rest)

@@ -26,7 +26,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
-from firn.errors import ConfigError, FirnError
+from firn.errors import ConfigError, FirnError, TransientError
 from firn.kafka.client import KafkaClient
 from firn.kafka.faults import ConnectionFaults, refused_configuration
 
@@ -41,6 +41,10 @@ REQUEST_SECONDS = 10.0
 
 _UNKNOWN_TOPIC = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}
 _UNKNOWN_GROUP = {KafkaError.GROUP_ID_NOT_FOUND}
+
+
+class RecreatedTopicError(TransientError):
+    """A topic is not the one any more that was meant: who knows it by its id has to look again."""
 
 
 @dataclass(frozen=True)
@@ -145,19 +149,40 @@ def topic_names(admin: KafkaAdmin) -> list[str]:
     return sorted(name for name in listed if not name.startswith("__"))
 
 
+def check_topic_ids(admin: KafkaAdmin, topic_ids: Mapping[str, str]) -> None:
+    """Raise RecreatedTopicError unless these topics (by name) still have these ids, otherwise as `find_topics` does.
+
+    What is read between two such checks is of the topics that were meant, and not of others of their name.
+    """
+    found = find_topics(admin, topic_ids)
+    gone = sorted(name for name, topic_id in topic_ids.items() if name not in found or found[name].topic_id != topic_id)
+    if gone:
+        raise RecreatedTopicError(
+            f"Topics were deleted, or deleted and made again: {', '.join(gone)}.",
+            where=f"brokers {admin.faults.brokers}",
+            next_step="Find out who did it, and whether their records are still wanted.",
+        )
+
+
 def offsets(
-    admin: KafkaAdmin, partitions: Iterable[tuple[str, int]], at: Literal["earliest", "latest"] | int
+    admin: KafkaAdmin,
+    partitions: Iterable[tuple[str, int]],
+    at: Literal["earliest", "latest", "high_watermark"] | int,
 ) -> dict[tuple[str, int], int]:
     """First offset still held (earliest) or the offset after the last readable record (latest), per (topic, partition).
 
-    `at` as Unix milliseconds: the first record of that time or later, -1 where there is none. Raises
-    ConfigError for a topic or partition that does not exist, otherwise like `find_topics`.
+    high_watermark: the offset after the last record, also of those that an open transaction keeps from being read. `at`
+    as Unix milliseconds: the first record of that time or later, -1 where there is none. Raises ConfigError for a topic
+    or partition that does not exist, otherwise like `find_topics`.
     """
+    isolation = admin.isolation
+    if at == "high_watermark":
+        at, isolation = "latest", IsolationLevel.READ_UNCOMMITTED
     spec: Any = OffsetSpec.for_timestamp(at) if isinstance(at, int) else getattr(OffsetSpec, at)()
     asked = {TopicPartition(topic, number): spec for topic, number in partitions}
     if not asked:
         return {}
-    futures = admin.client.list_offsets(asked, request_timeout=REQUEST_SECONDS, isolation_level=admin.isolation)
+    futures = admin.client.list_offsets(asked, request_timeout=REQUEST_SECONDS, isolation_level=isolation)
     result: dict[tuple[str, int], int] = {}
     for key, answer in admin.wait(futures, f"list {at} offsets").items():
         if isinstance(answer, KafkaError):

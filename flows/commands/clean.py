@@ -21,7 +21,6 @@ def clean(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without a question.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed, and change nothing.")] = False,
     skip_kafka: Annotated[bool, typer.Option("--skip-kafka", help="Leave consumer groups and marks.")] = False,
-    skip_checkpoints: Annotated[bool, typer.Option("--skip-checkpoints", help="Leave Spark's checkpoints.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show all that a sink left behind, then remove it: its name is retired. Tables and topics stay."""
@@ -38,7 +37,7 @@ def clean(
     login = snowflake_login(sink, settings)
     with connect(login, query_tag=f"firn sink clean {sink.name}") as connection:
         cleaner = Cleaner(sink, settings, login, connection)
-        found = cleaner.look(kafka=not skip_kafka, checkpoints=not skip_checkpoints)
+        found = cleaner.look(kafka=not skip_kafka)
         _show(sink, found, as_json=as_json)
         _check_seen(found)
         if not found.removable:

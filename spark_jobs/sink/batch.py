@@ -1,49 +1,77 @@
-"""The protocol of one batch, on the driver: ship, plan, commit, advance. Called by foreachBatch, on its thread.
+"""The protocol of one batch, on the driver: stage, then commit. Not for when batches begin and end (`stream`).
 
-docs/decisions/0001-commit-protocol.md gives the reasons. Every error keeps its kind in `failure`, because what Spark
-raises in its place is only text.
+docs/decisions/0001-commit-protocol.md gives the reasons.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
 from snowflake.connector import SnowflakeConnection
 
-from firn.errors import FirnError, TransientError, unexpected
+from firn.errors import FirnError, TransientError
+from firn.kafka.ranges import OffsetRange
 from firn.logs import log_context
 from firn.snowflake_faults import MissingObjectError
-from spark_jobs.sink.bad_records import log_stopped, log_tolerated, stopped_error
+from spark_jobs.sink.bad_records import log_stopped, stopped_error
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.copy_into import RefusedError, copy_files
 from spark_jobs.sink.decode.records import OF_THE_TABLE
 from spark_jobs.sink.ledger import ClaimAgainError, Ledger, Move, TopicPartition
 from spark_jobs.sink.ledger_owner import Totals
 from spark_jobs.sink.ledger_table import LedgerTable
-from spark_jobs.sink.reports import Cut, Staged, Stopped, Tolerated
-from spark_jobs.sink.shipping import Shipping, dropped
-from spark_jobs.sink.spark_faults import translated
+from spark_jobs.sink.reports import Cut, Read, Staged, Stopped, Tolerated
+from spark_jobs.sink.shipping import LettersOut, Shipped, Shipping, dropped
+from spark_jobs.sink.spark_faults import EngineFailedError
 from spark_jobs.sink.transaction import transaction
 
 log = logging.getLogger(__name__)
-PlannedEnds = Callable[[int], Mapping[TopicPartition, int]]
 
 
 class StopRequestedError(TransientError):
-    """The run was asked to stop between two batches."""
-
-
-class BatchFailedError(Exception):
-    """What Spark is told of a batch that failed: that it did. Why is in `BatchRunner.failure`."""
+    """The run was asked to stop."""
 
 
 class PlanAgainError(FirnError):
     """Nothing failed: there are new partitions, or what is planned must be cut otherwise. Claim and plan again."""
+
+
+class BatchFailedError(EngineFailedError):
+    """Spark failed over a batch. `ranges`: where it began, for who counts how often it failed there."""
+
+    ranges: tuple[OffsetRange, ...] = ()
+
+
+@dataclass(frozen=True)
+class StagedBatch:
+    """A batch that was read and staged: it waits for its commit. seconds: how long that took."""
+
+    name: str
+    shipped: Shipped
+    seconds: float
+
+    @property
+    def files(self) -> list[Staged]:
+        """The files that the stage acknowledged."""
+        return self.shipped.reports.of(Staged)
+
+    @property
+    def ranges(self) -> list[Move]:
+        """How far each range was read."""
+        return [each.move for each in self.shipped.reports.of(Read)]
+
+    @property
+    def ends(self) -> list[Stopped | Cut]:
+        """Where partitions must not be passed: nothing behind is planned from here."""
+        return [*self.shipped.reports.of(Stopped), *self.shipped.reports.of(Cut)]
+
+    @property
+    def tolerated(self) -> list[Tolerated]:
+        """The bad records that were left out."""
+        return self.shipped.reports.of(Tolerated)
 
 
 @dataclass(frozen=True)
@@ -76,7 +104,10 @@ class Committed:
 
 
 class BatchRunner:
-    """Runs the batches of one epoch. `idle` is held while a batch runs; `stopping` refuses the next one."""
+    """Stages and commits the batches of one epoch: one thread may stage while another commits the batch before.
+
+    confirm: raises unless these topics are still the ones that were claimed, and not others of their name.
+    """
 
     def __init__(
         self,
@@ -85,105 +116,97 @@ class BatchRunner:
         ledger: Ledger,
         table: LedgerTable,
         shipping: Shipping,
-        *,
-        planned_ends: PlannedEnds,
         confirm: Callable[[Iterable[str]], None],
-        on_commit: Callable[[Committed], None],
     ) -> None:
-        self._context, self._connection, self._table, self._ledger = context, connection, table, ledger
-        self._planned_ends, self._confirm, self._on_commit = planned_ends, confirm, on_commit
-        self._shipping, self._stage, self._loads = shipping, shipping.stage, shipping.loads
-        self.failure: FirnError | None = None
-        self.stopping = threading.Event()
-        self.idle = threading.Lock()
+        self._context, self._connection, self._table = context, connection, table
+        self._sink, self._epoch = ledger.sink, ledger.epoch
+        self._shipping, self._confirm = shipping, confirm
 
-    def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """One batch. Whatever is raised is in `failure` first."""
-        with self.idle, log_context(sink=self._ledger.sink, epoch=self._ledger.epoch, batch=self._name(batch_id)):
+    def stage(
+        self, number: int, ranges: Sequence[OffsetRange], letters: LettersOut, settled: Callable[[], None]
+    ) -> StagedBatch:
+        """Read these ranges and stage them. letters: which dead letters are out. settled: as `Shipping.ship` says."""
+        name, begun = f"{self._epoch}-{number}", time.monotonic()
+        with log_context(sink=self._sink, epoch=self._epoch, batch=name):
+            self._confirm(sorted({each.topic for each in ranges}))
             try:
-                with translated(f"batch {batch_id}"):
-                    self._run(frame, batch_id)
-            except FirnError as error:
-                self.failure = error
-            except Exception as error:
-                self.failure = unexpected(error)
-                log.exception("a batch of the sink failed")
-            else:
-                return
-        # Short, and without a traceback: Spark takes the text apart with a regular expression, whose stack overflows on
-        # a long one, and its stream would die without a word.
-        raise BatchFailedError(type(self.failure).__name__)
+                shipped = self._shipping.ship(ranges, letters, settled)
+            except EngineFailedError as error:
+                raise _failed(error, ranges) from error
+            _check_read(ranges, shipped.reports.of(Read))
+            refusing = {t.where.topic for t in shipped.reports.of(Tolerated) if OF_THE_TABLE & t.reasons.keys()}
+            self._shipping.loads.refused(refusing)
+            return StagedBatch(name, shipped, time.monotonic() - begun)
 
-    def _name(self, batch_id: int) -> str:
-        return f"{self._ledger.epoch}-{batch_id}"
-
-    def _run(self, frame: DataFrame, batch_id: int) -> None:
-        if self.stopping.is_set():
-            raise StopRequestedError("The sink was asked to stop.")
-        begun = time.monotonic()
-        ends = self._planned_ends(batch_id)
-        self._loads.begin_batch()
-        shipped = self._shipping.ship(
-            frame, {w.topic for w, end in ends.items() if end > self._ledger.committed.get(w, 0)}
-        )
-        between = time.monotonic()
-        staged, stops, cuts = shipped.of(Staged), shipped.of(Stopped), shipped.of(Cut)
-        tolerated = shipped.of(Tolerated)
-        self._loads.refused({each.where.topic for each in tolerated if OF_THE_TABLE & each.reasons.keys()})
-        brought = _brought(staged, tolerated)
-        ended: list[Stopped | Cut] = [*stops, *cuts]
-        moves = self._ledger.plan(ends, {each.where: each.offset for each in ended})
-        _check_inside(staged, moves)
-        name = self._name(batch_id)
-        if moves:
-            self._commit(name, moves, staged, brought)
-        self._ledger.advance(ends, moves)
-        self._shipping.forget_letters(tolerated)
-        committed = Committed(
-            batch=name,
+    def commit(self, batch: StagedBatch, moves: tuple[Move, ...]) -> Committed:
+        """Rows and ledger in one transaction. Raises ClaimAgainError where the ledger has to tell what happened."""
+        begun, brought = time.monotonic(), _brought(batch)
+        with log_context(sink=self._sink, epoch=self._epoch, batch=batch.name):
+            _check_inside(batch.files, moves)
+            if moves:
+                self._commit(batch, moves, brought)
+        return Committed(
+            batch=batch.name,
             rows=brought.records,
-            size=sum(file.size for file in staged),
+            size=sum(file.size for file in batch.files),
             text_size=brought.bytes,
-            files=len(staged),
+            files=len(batch.files),
             moves=moves,
-            tolerated=tuple(tolerated),
-            ship_seconds=between - begun,
-            commit_seconds=time.monotonic() - between,
-            schema_ids=tuple(sorted({schema_id for file in staged for schema_id in file.schema_ids})),
+            tolerated=tuple(batch.tolerated),
+            ship_seconds=batch.seconds,
+            commit_seconds=time.monotonic() - begun,
+            schema_ids=tuple(sorted({schema_id for file in batch.files for schema_id in file.schema_ids})),
         )
-        log_tolerated(self._context.config.name, self._context.config.errors, committed.tolerated)
-        self._on_commit(committed)
-        if stops:
-            log_stopped(self._context.config.errors, stops)
-            raise stopped_error(self._context.config.name, stops)
-        if cuts:
-            why = f"{cuts[0].where} is planned anew from offset {cuts[0].offset}: {cuts[0].why}."
-            # Without a step forward it would be planned the same way for ever: that is a fault, with a deadline.
-            raise PlanAgainError(why) if moves else ClaimAgainError(why)
 
-    def _commit(self, name: str, moves: tuple[Move, ...], staged: Sequence[Staged], brought: Totals) -> None:
-        """Rows and ledger in one transaction; the ledger last, so that its lock is held for a moment only."""
+    def _commit(self, batch: StagedBatch, moves: tuple[Move, ...], brought: Totals) -> None:
+        """The ledger comes last, so that its lock is held for a moment only."""
         self._confirm(sorted({move.where.topic for move in moves}))
         try:
             with transaction(self._connection):
-                copy_files(self._connection, self._context.namespace, self._stage, staged, self._loads)
-                self._table.move(self._connection, self._ledger.epoch, name, moves, brought)
+                copy_files(
+                    self._connection, self._context.namespace, self._shipping.stage, batch.files, self._shipping.loads
+                )
+                self._table.move(self._connection, self._epoch, batch.name, moves, brought)
         except RefusedError as error:
-            self._table.keep(self._connection, self._ledger.epoch, error.files)
+            self._table.keep(self._connection, self._epoch, error.files)
             raise
         except MissingObjectError as error:
             raise dropped(error) from error
         try:
-            self._stage.remove_own(self._connection)
+            self._shipping.stage.remove_files(self._connection, [file.path for file in batch.files])
         except FirnError:
             log.warning("Staged files could not be removed; the next start removes them", exc_info=True)
 
+    def after(self, batch: StagedBatch, moves: tuple[Move, ...]) -> None:
+        """Raise what ends the stream behind this batch, which is committed: a bad record, or a plan that was cut."""
+        reports = batch.shipped.reports
+        if stops := reports.of(Stopped):
+            log_stopped(self._context.config.errors, stops)
+            raise stopped_error(self._sink, stops)
+        if cuts := reports.of(Cut):
+            why = f"{cuts[0].where} is planned again from offset {cuts[0].offset}: {cuts[0].why}."
+            # Without a step forward it would be planned the same way for ever: that is a fault, with a deadline.
+            raise PlanAgainError(why) if moves else ClaimAgainError(why)
 
-def _brought(staged: Sequence[Staged], tolerated: Sequence[Tolerated]) -> Totals:
+
+def _failed(error: EngineFailedError, ranges: Sequence[OffsetRange]) -> BatchFailedError:
+    failed = BatchFailedError(error.what, where=error.where, next_step=error.next_step)
+    failed.ranges = tuple(ranges)
+    return failed
+
+
+def _brought(batch: StagedBatch) -> Totals:
     """What a batch adds to the totals of its sink."""
-    rows, text_size = sum(file.rows for file in staged), sum(file.text_size for file in staged)
-    bad, letters = sum(each.records for each in tolerated), sum(each.letters for each in tolerated)
+    rows, text_size = sum(file.rows for file in batch.files), sum(file.text_size for file in batch.files)
+    bad, letters = sum(each.records for each in batch.tolerated), sum(each.letters for each in batch.tolerated)
     return Totals(rows, text_size, 1, bad, letters)
+
+
+def _check_read(ranges: Sequence[OffsetRange], read: Sequence[Read]) -> None:
+    """A range that no task reported, or two did, would be left out or doubled."""
+    planned = sorted((each.topic, each.partition, each.start) for each in ranges)
+    if planned != sorted((each.topic, each.partition, each.start) for each in read):
+        raise FirnError(f"The ranges {planned} were planned, and the tasks reported {read}.")
 
 
 def _check_inside(staged: Sequence[Staged], moves: Sequence[Move]) -> None:

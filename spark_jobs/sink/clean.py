@@ -5,8 +5,8 @@ The order of the act is such that it may be killed anywhere and given again:
 1. The ledger, under its lock: the epoch is raised, so that no run that is silent and lives can commit any more, and the
    owner row says that a clean has begun. From here on no run claims: it would miss what goes next, or write what
    nobody removes. The new epoch is above every one that was found, so "up to this epoch" means all of the past.
-2. Staged files and checkpoints, up to that epoch, then the row in FIRN_SINKS. Nothing can commit or resume those files,
-   so half of it does no harm.
+2. Staged files up to that epoch, then the row in FIRN_SINKS. Nothing can commit those files, so half
+   of it does no harm.
 3. Under the ledger's lock again, and only while this clean is still the one: first Kafka's groups (which dead letters
    are out: a run that went on without knowing would publish them twice), then, last, the sink's rows. They go last
    because they keep every run out until all else is gone. The lock row keeps the epoch: a later sink of the name begins
@@ -28,12 +28,11 @@ from firn.connector.config import SinkConfig
 from firn.errors import FirnError
 from firn.settings import Settings
 from firn.snowflake import SnowflakeLogin
-from spark_jobs.sink.context import checkpoint_folder, kafka_login, spark_log
+from spark_jobs.sink.context import kafka_login, spark_log
 from spark_jobs.sink.dead_letters.queue import reads
 from spark_jobs.sink.identifiers import Namespace, table_for
 from spark_jobs.sink.ledger_retirement import LedgerRetirement
 from spark_jobs.sink.leftovers import (
-    Checkpoints,
     Finding,
     Groups,
     Rows,
@@ -41,7 +40,6 @@ from spark_jobs.sink.leftovers import (
     Supervision,
     find_objects,
     group_names,
-    look_at_checkpoints,
     look_at_groups,
     look_at_rows,
     look_at_stage,
@@ -72,14 +70,13 @@ class Leftovers:
     rows: Rows
     staged: Staged
     supervision: Supervision
-    checkpoints: Checkpoints | Unseen
     groups: Groups | Unseen
     objects: tuple[Finding, ...]
 
     def findings(self) -> list[Finding]:
         """Everything, what stays at the end."""
         removed = [*self.rows.findings(), *self.staged.findings(), *self.supervision.findings()]
-        found = [*removed, *self.checkpoints.findings(), *self.groups.findings(), *self.objects]
+        found = [*removed, *self.groups.findings(), *self.objects]
         return sorted(found, key=lambda finding: bool(finding.by_hand))
 
     @property
@@ -90,8 +87,7 @@ class Leftovers:
     @property
     def faults(self) -> dict[str, FirnError]:
         """Why a place did not tell, by its name."""
-        places = {"kafka": self.groups, "checkpoints": self.checkpoints}
-        return {name: each.fault for name, each in places.items() if isinstance(each, Unseen) and each.fault}
+        return {"kafka": self.groups.fault} if isinstance(self.groups, Unseen) and self.groups.fault else {}
 
 
 class Cleaner:
@@ -102,10 +98,9 @@ class Cleaner:
     ) -> None:
         self._config, self._settings, self._connection = config, settings, connection
         self._namespace = Namespace(login.database, login.schema)
-        self._checkpoints = checkpoint_folder(config, settings, login)
         self.table = LedgerRetirement(self._namespace, config.name)
 
-    def look(self, *, kafka: bool = True, checkpoints: bool = True) -> Leftovers:
+    def look(self, *, kafka: bool = True) -> Leftovers:
         """Look at everything, or not at all places; changes nothing, and works at any time.
 
         Raises where Snowflake does not tell; of the other places it says why they do not (`Leftovers.faults`).
@@ -118,7 +113,6 @@ class Cleaner:
             rows,
             look_at_stage(self._connection, stage, rows.owner.kept if rows.owner else ()),
             look_at_supervision(self._connection, self._namespace, self._config.name),
-            _seen(checkpoints, self._look_at_checkpoints, self._possible_checkpoints),
             _seen(kafka, lambda: self._look_at_groups(tables), self._possible_groups),
             tuple(find_objects(self._connection, self._namespace, self._config, tables, log)),
         )
@@ -130,13 +124,12 @@ class Cleaner:
         changed then. An error behind the first step says that the clean has begun.
         """
         self.table.ensure(self._connection)
-        checkpoints = found.checkpoints.epochs if isinstance(found.checkpoints, Checkpoints) else ()
         epoch = self.table.begin(
             self._connection,
             running_within=running_within(self._config),
             seen=found.rows.owner,
             positions=found.rows.positions,
-            above=max([0, *found.staged.epochs, *checkpoints]),
+            above=max([0, *found.staged.epochs]),
         )
         try:
             self._remove_files(found, epoch)
@@ -155,8 +148,6 @@ class Cleaner:
         for each in now.epochs:
             if each <= epoch:
                 now.stage.remove_epoch(self._connection, each)
-        if isinstance(found.checkpoints, Checkpoints):
-            found.checkpoints.remove(epoch)
 
     def _look_at_groups(self, tables: Mapping[str, str]) -> Groups:
         client = kafka_login(self._config, self._settings)
@@ -168,13 +159,6 @@ class Cleaner:
         return [
             Finding("consumer group", name, detail=why, by_hand=command.format(name), unseen=True) for name in names
         ]
-
-    def _look_at_checkpoints(self) -> Checkpoints:
-        return look_at_checkpoints(self._checkpoints, self._settings.spark_master)
-
-    def _possible_checkpoints(self, why: str) -> list[Finding]:
-        by_hand = f"hadoop fs -rm -r '{self._checkpoints}'"
-        return [Finding("checkpoints", self._checkpoints, detail=why, by_hand=by_hand, unseen=True)]
 
 
 def _seen(wanted: bool, look: Callable[[], T], possible: Callable[[str], Sequence[Finding]]) -> T | Unseen:

@@ -39,11 +39,6 @@ class SinkContext:
         """Where tables, stage and ledger live."""
         return Namespace(self.login.database, self.login.schema)
 
-    @property
-    def checkpoints(self) -> str:
-        """Folder of this sink's checkpoints, one inside it for each epoch."""
-        return checkpoint_folder(self.config, self.settings, self.login)
-
 
 def resolve(config: SinkConfig, settings: Settings) -> SinkContext:
     """Read what the configuration leaves out from settings and secrets. Raises the errors of `read_secret`."""
@@ -55,12 +50,6 @@ def resolve(config: SinkConfig, settings: Settings) -> SinkContext:
         key_registry=registry_login(config, config.key, settings),
         login=snowflake_login(config, settings),
     )
-
-
-def checkpoint_folder(config: SinkConfig, settings: Settings, login: SnowflakeLogin) -> str:
-    """Folder of a sink's checkpoints, as a location that Spark knows."""
-    base = config.checkpoint_location or str(settings.home / "checkpoints")
-    return f"{base.rstrip('/')}/firn/{login.database}.{login.schema}/{config.name}"
 
 
 def spark_log(settings: Settings, sink: str) -> Path:

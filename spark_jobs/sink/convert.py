@@ -54,7 +54,7 @@ class _Rows:
 def convert(
     config: SinkConfig, where: TopicPartition, batch: pa.RecordBatch, decoders: tuple[Decoder, Decoder], shaper: Shaper
 ) -> Converted:
-    """The rows of `batch` (the columns of `source.COLUMNS`, one partition, offsets rising).
+    """The rows of `batch` (`firn.kafka.ranges.RECORDS`, of one partition, offsets rising).
 
     decoders: of value and key. shaper: of the table that the topic goes to.
     """
@@ -74,8 +74,8 @@ def convert(
         topic=where.topic,
         partition=where.partition,
         offsets=offsets,
-        timestamps=pc.divide(picked.column("timestamp").cast(pa.int64()), 1000),
-        timestamp_types=picked.column("timestampType"),
+        timestamps=picked.column("timestamp"),
+        timestamp_types=picked.column("timestamp_type"),
         keys=_along(keys.content, rows),
         schema_ids=rows.schema_ids,
         key_schema_ids=_along(keys.schema_ids, rows),

@@ -1,11 +1,13 @@
 """The process that Spark forks its Python workers from, with imports and logging done once instead of in each worker.
 
-Named by `spark.python.daemon.module`. No connection may be opened before a fork. Its
-standard error is the executor's: the driver's own with a local master.
+Named by `spark.python.daemon.module`. No connection may be opened before a fork, and no thread be started: neither
+lives on in a worker. Its standard error is the executor's: the driver's own with a local master.
 """
 
+import gc
 import zipimport
 
+import snowflake.connector  # noqa: F401 - first uses that cost seconds, in one place instead of in each worker
 from pyspark.daemon import manager
 
 import spark_jobs.sink.ship  # noqa: F401
@@ -16,4 +18,9 @@ if __name__ == "__main__":
     # path again: a tenth of a second. Its archives do not change while a worker lives.
     zipimport.zipimporter.invalidate_caches = lambda _self: None  # type: ignore[method-assign, assignment]
     configure_logging()
-    manager()  # type: ignore[no-untyped-call]
+    # Records come as millions of small objects without cycles, and each collection would look at all of them: half of
+    # the time of reading. So a task collects once, at its end, and what was imported is left out.
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    manager()

@@ -1,4 +1,4 @@
-"""One epoch of a sink: claim it, find out what earlier runs left, and stream until the query ends.
+"""One epoch of a sink: claim it, find out what earlier runs left, and stream until something ends it.
 
 Not for what follows an epoch's end (`run`), nor for what a batch does (`batch`).
 """
@@ -10,33 +10,32 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 from snowflake.connector import SnowflakeConnection
 
 from firn.kafka import cluster
 from firn.logs import add_to_log_context
 from firn.retry import Deadline
 from firn.snowflake import connect
+from spark_jobs.sink.bad_records import log_tolerated
 from spark_jobs.sink.batch import BatchRunner, Committed, PlanAgainError, StopRequestedError
-from spark_jobs.sink.checkpoint import new_checkpoint, planned_ends
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.dead_letters import Letters, dead_letter_queue, ensure_topic
+from spark_jobs.sink.engine import Engine
 from spark_jobs.sink.events import tell, tell_committed
 from spark_jobs.sink.evolution import SchemaChange
 from spark_jobs.sink.group_offsets import GroupOffsets
 from spark_jobs.sink.identifiers import check_table_map, table_for
 from spark_jobs.sink.ledger import ClaimAgainError, KafkaPartition, Ledger, TopicPartition
 from spark_jobs.sink.ledger_table import LedgerTable
-from spark_jobs.sink.limits import SAMPLE_RECORDS, BatchLimit, sample
+from spark_jobs.sink.limits import BatchLimit
 from spark_jobs.sink.metrics import SinkMetrics
+from spark_jobs.sink.planner import Planner
 from spark_jobs.sink.progress import RunReport, spoken_start, waiting
 from spark_jobs.sink.requirements import check_rights
 from spark_jobs.sink.shipping import Claimed, Shipping, letters_out
-from spark_jobs.sink.source import NoTopicError, changed_partitions, open_stream, partitions_in, topics_of
-from spark_jobs.sink.spark_faults import translated
+from spark_jobs.sink.source import NoTopicError, changed_partitions, partitions_in, topics_of
 from spark_jobs.sink.stage import Stage
-from spark_jobs.sink.streaming import RunningQuery
+from spark_jobs.sink.stream import Stream
 from spark_jobs.sink.watch import Heartbeat, Watch
 
 log = logging.getLogger(__name__)
@@ -44,9 +43,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RunParts:
-    """What the epochs of one run share. Used by the driver's main thread, and by a batch on its own while it runs."""
+    """What the epochs of one run share."""
 
-    spark: SparkSession
+    engine: Engine
     once: bool
     stop: threading.Event
     table: LedgerTable
@@ -59,14 +58,14 @@ class RunParts:
 
 
 class Epoch:
-    """From one claim to the end of its query."""
+    """From one claim to the end of its stream."""
 
     def __init__(self, context: SinkContext, parts: RunParts) -> None:
         self._context, self._parts = context, parts
         self._seen: dict[TopicPartition, KafkaPartition] = {}
 
     def run(self) -> None:
-        """Claim, and stream until the query ends by itself. Raises why it ended otherwise."""
+        """Claim, and stream until the stream ends by itself. Raises why it ended otherwise."""
         self._ensure_letters()  # before the claim: a sink that cannot run must not end one that does
         with connect(self._context.login, query_tag=f"firn sink {self._context.config.name}") as connection:
             self._check(connection)
@@ -126,18 +125,15 @@ class Epoch:
             return
         claimed = self._look_around(connection, ledger)
         config, parts = self._context.config, self._parts
-        with translated(f"query of sink {config.name}"):
-            query, runner = self._start(connection, claimed, heartbeat)
-            watch = Watch(
-                heartbeat,
-                parts.limit,
-                parts.deadline,
-                changed=None if parts.once else lambda: changed_partitions(parts.admin, config, self._seen),
-                look_seconds=config.topic_refresh_seconds,
-                # Spark reports on a query without new records too: it has seen Kafka's offsets then.
-                well=lambda: not runner.idle.locked() and query.lastProgress is not None,
-            )
-            RunningQuery(query, runner, parts.stop).wait(watch)
+        stream = self._new_stream(connection, claimed, heartbeat)
+        watch = Watch(
+            heartbeat,
+            parts.deadline,
+            changed=None if parts.once else lambda: changed_partitions(parts.admin, config, self._seen),
+            look_seconds=config.topic_refresh_seconds,
+            well=lambda: stream.idle and stream.looked,
+        )
+        stream.run(watch)
 
     def _look_around(self, connection: SnowflakeConnection, ledger: Ledger) -> Claimed:
         """Make what the batches need, and find out what earlier runs left."""
@@ -172,34 +168,28 @@ class Epoch:
             parts.deadline.succeeded()
         raise StopRequestedError("The sink was asked to stop.")
 
-    def _start(
-        self, connection: SnowflakeConnection, claimed: Claimed, heartbeat: Heartbeat
-    ) -> tuple[StreamingQuery, BatchRunner]:
+    def _new_stream(self, connection: SnowflakeConnection, claimed: Claimed, heartbeat: Heartbeat) -> Stream:
         context, parts, ledger = self._context, self._parts, claimed.ledger
-        checkpoint = new_checkpoint(parts.spark, context.checkpoints, ledger.epoch)
 
         def committed(batch: Committed) -> None:
+            log_tolerated(context.config.name, context.config.errors, batch.tolerated)
             if batch.moves:  # else nothing was committed, and it is no progress either
                 heartbeat.committed()
                 self._committed(batch)
 
-        runner = BatchRunner(
-            context,
-            connection,
+        shipping = Shipping(
+            context, connection, claimed, parts.table, parts.deadline, parts.engine, parts.limit, self._changed
+        )
+        return Stream(
+            Planner(self._ends, parts.limit, None if parts.once else context.config.buffer),
+            BatchRunner(context, connection, ledger, parts.table, shipping, self._confirm),
             ledger,
-            parts.table,
-            Shipping(context, connection, claimed, parts.table, parts.deadline, self._changed),
-            planned_ends=lambda batch: planned_ends(parts.spark, checkpoint, batch),
-            confirm=self._confirm,
+            parts.engine,
+            claimed.letters,
+            parts.stop,
+            seconds=context.config.trigger_seconds,
             on_commit=committed,
         )
-        self._plan_limit(ledger)
-        buffer = None if parts.once else context.config.buffer
-        frame = open_stream(parts.spark, context.kafka, ledger, parts.limit, buffer)
-        writer = frame.writeStream.foreachBatch(runner).option("checkpointLocation", checkpoint)
-        interval = f"{int(context.config.trigger_seconds * 1000)} milliseconds"
-        trigger = writer.trigger(availableNow=True) if parts.once else writer.trigger(processingTime=interval)
-        return trigger.queryName(f"{context.config.name}-{ledger.epoch}").start(), runner
 
     def _topics(self) -> dict[str, cluster.TopicInfo]:
         """The topics as they are now; none where an expression matches nothing yet and the sink may wait."""
@@ -223,25 +213,20 @@ class Epoch:
         self._seen = partitions_in(self._parts.admin, self._topics())
         return self._seen
 
+    def _ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Kafka's end offsets, as `isolation.level` shows them: one request."""
+        return {TopicPartition(*w): end for w, end in cluster.offsets(self._parts.admin, partitions, "latest").items()}
+
     def _confirm(self, topics: Iterable[str]) -> None:
         """Raise ClaimAgainError unless these topics are still the ones that were claimed, and not others of their name.
 
-        Asked after a batch was read and before it is committed: what was read may be of the new topic.
+        Asked before a batch is read and before it is committed: what was read may be of the new topic.
         """
         claimed = {where.topic: partition.topic_id for where, partition in self._seen.items()}
-        found = cluster.find_topics(self._parts.admin, topics)
-        gone = sorted(t for t in topics if t not in found or found[t].topic_id != claimed[t])
-        if gone:
-            raise ClaimAgainError(f"Topics were deleted, or made again, while they were read: {', '.join(gone)}.")
-
-    def _plan_limit(self, ledger: Ledger) -> None:
-        """Set how many records a batch may hold; a backlog that nobody has seen yet is looked at first."""
-        limit, seen = self._parts.limit, self._seen
-        behind = {where: at for where, at in ledger.committed.items() if (p := seen.get(where)) and p.latest > at}
-        backlog = sum(seen[where].latest - at for where, at in behind.items())
-        if limit.unknown and backlog > SAMPLE_RECORDS:
-            limit.observe(*sample(self._context.kafka, behind))
-        limit.settle()
+        try:
+            cluster.check_topic_ids(self._parts.admin, {topic: claimed[topic] for topic in topics})
+        except cluster.RecreatedTopicError as error:
+            raise ClaimAgainError(error.what, where=error.where) from error
 
     def _committed(self, batch: Committed) -> None:
         parts = self._parts

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark import TaskContext
 
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.decode.capacity import text_bounds
@@ -26,7 +25,7 @@ class PartitionFiles:
     """Writes one partition's rows into files of `buffer.count.records` rows and `buffer.size.bytes` bytes at most.
 
     Bytes are those of the texts of all columns, as they are held before Parquet shrinks them. One row alone may
-    be larger: a file holds one at least.
+    be larger: a file holds one at least. text_size: bytes written so far, to all files.
     """
 
     def __init__(
@@ -40,6 +39,7 @@ class PartitionFiles:
         self._bytes = 0
         self._schema_ids: set[int] = set()
         self.staged: list[Staged] = []
+        self.text_size = 0
 
     def write(
         self, offsets: npt.NDArray[np.int64], columns: Sequence[pa.StringArray], schema_ids: Iterable[int] = ()
@@ -59,6 +59,7 @@ class PartitionFiles:
             file = self._open(int(offsets[start]))
             file.write([column.slice(start, stop - start) for column in columns])
             self._bytes += int(ends[stop - 1]) - before
+            self.text_size += int(ends[stop - 1]) - before
             self._last = int(offsets[stop - 1])
             start = stop
 
@@ -82,10 +83,8 @@ class PartitionFiles:
         topic, partition = self._where
         rows, size = self._file.rows, self._file.close()
         table = table_for(topic, self._context.config.table_map)
-        task = TaskContext.get()
-        attempt = task.attemptNumber() if task else 0
         folder = self._stage.folder(table, topic, partition)
-        name = self._stage.file_name(self._first, self._last, attempt)
+        name = self._stage.file_name(self._first, self._last)
         local = self._file.path.rename(self._folder / name)
         upload(self._context, self._stage, local, folder)
         local.unlink()

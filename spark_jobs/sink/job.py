@@ -18,8 +18,8 @@ from pathlib import Path
 
 import orjson
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
@@ -27,12 +27,15 @@ from firn.errors import FirnError, TransientError, unexpected
 from firn.logs import add_to_log_context, configure_logging
 from firn.settings import load_settings
 from spark_jobs.sink.context import SinkContext, check_runnable, resolve
+from spark_jobs.sink.engine import SparkEngine
 from spark_jobs.sink.progress import RunReport
 from spark_jobs.sink.run import SinkRun
-from spark_jobs.sink.session import spark_session
-from spark_jobs.sink.streaming import STOP_SECONDS
+from spark_jobs.sink.session import spark_context
+from spark_jobs.sink.stream import STOP_SECONDS
 
 EXIT_SECONDS = 2 * STOP_SECONDS
+CREDENTIALS = frozenset({"FIRN_AWS_ACCESS_KEY_ID", "FIRN_AWS_SECRET_ACCESS_KEY"})
+"""Variables of the environment that Spark's processes have no use for."""
 log = logging.getLogger(__name__)
 
 
@@ -59,9 +62,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(config_file: Path, *, once: bool, stop: threading.Event) -> dict[str, object]:
     settings = load_settings()
+    resolver = Resolver(settings)
 
     def read() -> SinkContext:
-        config = load_sink_config(config_file, Resolver(settings))
+        config = load_sink_config(config_file, resolver)
         check_runnable(config)
         return resolve(config, settings)
 
@@ -69,14 +73,15 @@ def _run(config_file: Path, *, once: bool, stop: threading.Event) -> dict[str, o
     add_to_log_context(sink=context.config.name)
     if stop.is_set():
         return RunReport(context.config.name).as_dict()
-    spark = spark_session(settings, context.config.name, context.kafka)
+    spark = spark_context(settings, context.config.name, CREDENTIALS | resolver.variables)
     try:
-        return SinkRun(context, spark, once=once, stop=stop, reload=read).run().as_dict()
+        engine = SparkEngine(spark, context.config.name)
+        return SinkRun(context, engine, once=once, stop=stop, reload=read).run().as_dict()
     finally:
         _stop_spark(spark)
 
 
-def _stop_spark(spark: SparkSession) -> None:
+def _stop_spark(spark: SparkContext) -> None:
     """A JVM that is gone cannot be stopped, and why it is gone was told already."""
     try:
         spark.stop()

@@ -6,7 +6,7 @@ does between these positions (`batch`), nor for who owns the sink (`ledger_owner
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
@@ -45,15 +45,14 @@ class Position:
 
 @dataclass(frozen=True)
 class KafkaPartition:
-    """A partition as the brokers see it: offsets [earliest, latest) are there to be read."""
+    """A partition as the brokers see it: offsets [earliest, latest) are there, some perhaps in open transactions."""
 
     topic_id: str
     earliest: int
     latest: int
 
 
-@dataclass(frozen=True)
-class Move:
+class Move(NamedTuple):
     """One partition's step from `start` (the ledger's NEXT_OFFSET) to `end` (the new one)."""
 
     where: TopicPartition
@@ -65,64 +64,59 @@ class Move:
 class Ledger:
     """The claimed positions of one run, by partition.
 
-    - *committed*: NEXT_OFFSET in Snowflake. Everything below it is in the table or accounted for, so a task skips what
-      lies below it, whatever Spark hands out. It is never lowered.
-    - *staged*: the moves of the batch that is being committed; empty between two batches.
-    - *planned*: the end of Spark's last range. The next range begins here.
+    - *committed*: NEXT_OFFSET in Snowflake. Everything below it is in the table or accounted for. It is never lowered.
+    - *staged*: the moves of the batches that are read and staged and not committed yet, the oldest first.
 
-    Offsets that are missing inside a range are no fault: compaction and transaction markers leave such gaps, and the
-    move passes them. A range that begins above the committed position would leave records out: that is a loss.
+    The next batch begins where the staged ones end (`positions`). Offsets that are missing inside a range are no fault:
+    compaction and transaction markers leave such gaps, and the move passes them. A range that begins elsewhere would
+    leave records out or double them.
 
     `epoch` is this run's right to write; a higher one in Snowflake ends it.
 
-    Ownership: the driver makes one Ledger for each claim and throws it away with the claim. Only the thread that runs
-    foreachBatch calls `plan` and `advance`. `sink` and `epoch` never change, so any thread may read them. Tasks get a
-    copy of `committed` and never write back.
+    Ownership: the driver makes one Ledger for each claim and throws it away with the claim. Only the driver's main
+    thread calls `stage` and `advance`. `sink` and `epoch` never change, so any thread may read them.
     """
 
     sink: str
     epoch: int
     committed: dict[TopicPartition, int]
-    staged: tuple[Move, ...] = field(default=(), init=False)
-    planned: dict[TopicPartition, int] = field(init=False)
+    staged: tuple[tuple[Move, ...], ...] = field(default=(), init=False)
 
-    def __post_init__(self) -> None:
-        self.planned = dict(self.committed)
+    def positions(self) -> dict[TopicPartition, int]:
+        """Where each partition's next range begins: behind what is staged."""
+        return self.committed | {move.where: move.end for moves in self.staged for move in moves}
 
-    def plan(self, ends: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]) -> tuple[Move, ...]:
-        """Stage the moves of a batch whose ranges end at `ends`, cut at `stops`: the first offsets not to be passed.
+    def stage(self, ranges: Iterable[Move], stops: Mapping[TopicPartition, int]) -> tuple[Move, ...]:
+        """Stage the moves of a batch that read `ranges`, cut at `stops`: the first offsets not to be passed.
 
-        A stop is a bad record or an offset from which the partition is planned anew. Raises ClaimAgainError for a
-        partition that is not claimed yet and LostPositionError for a range that begins above the committed position.
+        A stop is a bad record or an offset from which the partition is planned again. Raises ClaimAgainError for a
+        partition that is not claimed yet, and LostPositionError for a range that does not begin at its position.
         """
-        unknown = sorted(set(ends) - set(self.committed))
-        if unknown:
-            raise ClaimAgainError(f"New partitions appeared: {', '.join(map(str, unknown))}.")
-        moves = []
-        for where, end in sorted(ends.items()):
-            start = self.committed[where]
-            if self.planned[where] > start:
+        read, positions = sorted(ranges), self.positions()
+        if unknown := [str(each.where) for each in read if each.where not in positions]:
+            raise ClaimAgainError(f"New partitions appeared: {', '.join(unknown)}.")
+        for each in read:
+            if each.start != positions[each.where]:
                 raise LostPositionError(
-                    f"The range planned for {where} begins at {self.planned[where]}, above the committed {start}.",
+                    f"The range read of {each.where} begins at {each.start}, and its position is "
+                    f"{positions[each.where]}.",
                     where=f"sink {self.sink}, epoch {self.epoch}",
-                    next_step="Start the sink again: it goes on from the ledger.",
+                    next_step="Start the sink again: it continues from the ledger.",
                 )
-            target = min(end, stops.get(where, end))
-            if target > start:
-                moves.append(Move(where, start, target))
-        self.staged = tuple(moves)
-        return self.staged
+        targets = ((each, min(each.end, stops.get(each.where, each.end))) for each in read)
+        moves = tuple(each._replace(end=target) for each, target in targets if target > each.start)
+        self.staged = (*self.staged, moves)
+        return moves
 
-    def advance(self, ends: Mapping[TopicPartition, int], moves: tuple[Move, ...]) -> None:
-        """Take over the staged moves, which Snowflake has committed, and where Spark's next ranges will begin.
+    def advance(self, moves: tuple[Move, ...]) -> None:
+        """Take over the oldest staged moves, which Snowflake has committed.
 
-        Raises FirnError for other moves than those that were staged: positions would drift from Snowflake's.
+        Raises FirnError for other moves: positions would drift from Snowflake's.
         """
-        if moves != self.staged:
-            raise FirnError(f"These moves were never planned: {moves}; staged are {self.staged}.")
+        if self.staged[:1] != (moves,):
+            raise FirnError(f"These moves were never staged: {moves}; staged are {self.staged}.")
         self.committed.update((move.where, move.end) for move in moves)
-        self.planned.update(ends)
-        self.staged = ()
+        self.staged = self.staged[1:]
 
 
 def missing_positions(

@@ -1,54 +1,29 @@
 """How many records a batch may hold, and how many are worth one: the limits in records of what is bounded in bytes.
 
-Spark counts records when it plans a batch, not bytes. So sizes are observed, before the first batch by a look at some
-records and then by what each batch shipped, and where the numbers have to change the run claims again with new ones.
-Memory does not depend on this: Arrow batches and files are bounded by bytes. A batch bounds what one transaction loads.
+A plan counts offsets, so the size of records is learned from what each batch staged. Memory does not depend on it:
+Arrow batches and files are bounded by bytes, and a task ends a range early that turns out too large (`range_bytes`).
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
-
-from confluent_kafka import Consumer, KafkaException, Message
-from confluent_kafka import TopicPartition as KafkaOffset
-
 from firn.connector.config import SinkConfig
-from firn.kafka.client import KafkaClient
-from firn.kafka.cluster import with_callbacks
-from firn.kafka.faults import ConnectionFaults
-from spark_jobs.sink.ledger import TopicPartition
 
-SAMPLE_RECORDS = 100
-SAMPLE_SECONDS = 3.0
-# The numbers follow the observed size when they are off by this factor: each change costs a new claim.
-TOLERANCE = 2.0
 # Larger records count at once, smaller ones bit by bit: topics with bursts would make the limit swing.
 LEARNING = 0.1
-# No group is joined and nothing committed; librdkafka wants a name all the same.
-_SAMPLING = {"group.id": "firn-sample", "enable.auto.commit": "false", "max.partition.fetch.bytes": "65536"}
 
 
 class BatchLimit:
-    """The numbers that batches are planned with. Belongs to the driver's run and outlives an epoch.
+    """The numbers that batches are planned with. Belongs to a run and outlives its epochs; for one thread.
 
-    records: a batch has so many at most (firn.batch.records, firn.batch.bytes).
-    waiting: a batch begins when so many wait (buffer.count.records, buffer.size.bytes); 1 for a run that never waits.
-    Batches observe on their thread, the run settles on its own while no batch runs.
+    waits: whether a batch waits until its buffer is full; a run that takes what is available does not.
     """
 
     def __init__(self, config: SinkConfig, *, waits: bool) -> None:
         self._config, self._waits = config, waits
         self._average: float | None = None
-        self.records, self.waiting = self._wanted()
-
-    @property
-    def unknown(self) -> bool:
-        """Whether no record was seen yet."""
-        return self._average is None
 
     def observe(self, records: int, size: int) -> None:
-        """Take over that `records` records had `size` bytes in all."""
+        """Take over that `records` records had `size` bytes of text in all."""
         if not records:
             return
         newest = size / records
@@ -57,45 +32,24 @@ class BatchLimit:
         else:
             self._average += LEARNING * (newest - self._average)
 
-    def settle(self) -> None:
-        """Plan with what the observed size asks for."""
-        self.records, self.waiting = self._wanted()
-
-    def outgrown(self) -> bool:
-        """Whether a number in force is off by more than TOLERANCE."""
-        pairs = zip((self.records, self.waiting), self._wanted(), strict=True)
-        return any(not 1 / TOLERANCE <= planned / wanted <= TOLERANCE for planned, wanted in pairs)
-
-    def _wanted(self) -> tuple[int, int]:
-        most, waiting = self._config.batch_records, self._config.buffer.records if self._waits else 1
+    @property
+    def records(self) -> int:
+        """A batch has so many records at most (firn.batch.records, firn.batch.bytes)."""
+        most = self._config.batch_records
         if self._average:
             most = min(most, int(self._config.batch_bytes / self._average))
+        return max(1, most)
+
+    @property
+    def waiting(self) -> int:
+        """A batch begins when so many records wait (buffer.count.records, buffer.size.bytes); 1 where none waits."""
+        if not self._waits:
+            return 1
+        waiting = self._config.buffer.records
+        if self._average:
             waiting = min(waiting, int(self._config.buffer.bytes / self._average))
-        return max(1, most), max(1, min(waiting, most))
+        return max(1, min(waiting, self.records))
 
-
-def sample(client: KafkaClient, positions: Mapping[TopicPartition, int]) -> tuple[int, int]:
-    """(records, bytes) of a few records at `positions`, read within SAMPLE_SECONDS. (0, 0) where nothing came.
-
-    A guess only: whatever is wrong with the brokers shows where it matters, in the batch.
-    """
-    try:
-        consumer = Consumer(with_callbacks(client.librdkafka() | _SAMPLING, ConnectionFaults(client.brokers)))
-    except KafkaException:
-        return 0, 0
-    sizes: list[int] = []
-    try:
-        consumer.assign([KafkaOffset(where.topic, where.partition, at) for where, at in positions.items()])
-        deadline = time.monotonic() + SAMPLE_SECONDS
-        while not sizes and (left := deadline - time.monotonic()) > 0:
-            messages = consumer.consume(SAMPLE_RECORDS, timeout=min(left, 0.5))
-            sizes = [_size(message) for message in messages if not message.error()]
-    except KafkaException:
-        return 0, 0
-    finally:
-        consumer.close()
-    return len(sizes), sum(sizes)
-
-
-def _size(message: Message) -> int:
-    return len(message.value() or b"") + len(message.key() or b"")
+    def range_bytes(self, share: float) -> int:
+        """Bytes of text after which a range that has this share (0 to 1) of a batch ends, wherever it is."""
+        return max(1, int(self._config.batch_bytes * share))

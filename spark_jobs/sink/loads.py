@@ -36,6 +36,10 @@ class Loads:
         evolving = context.config.auto_evolve is not False
         self._evolution = Evolution(context.namespace, context.config.name, context.config.tables, evolving)
 
+    def known(self, topics: Iterable[str]) -> bool:
+        """Whether a batch of these topics can begin without a statement."""
+        return not self._refusing and {table_for(each, self._config.table_map) for each in topics} <= self._loads.keys()
+
     def begin_batch(self) -> None:
         """What was seen of tables may be old by now; those that refused records are looked at again at once."""
         self._seen.clear()

@@ -14,7 +14,7 @@ import orjson
 
 from firn.errors import FirnError
 from spark_jobs.sink.columns.wanted import Wanted
-from spark_jobs.sink.ledger import TopicPartition
+from spark_jobs.sink.ledger import Move, TopicPartition
 
 R = TypeVar("R")
 
@@ -36,6 +36,25 @@ class Staged:
     size: int
     text_size: int
     schema_ids: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Read:
+    """A range that was read: from `start`, as it was planned, to `end` (exclusive), with so many records.
+
+    It ends before the planned end where its records turned out too large, or where a Stopped or a Cut follows.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    records: int
+
+    @property
+    def move(self) -> Move:
+        """The step of its partition, if nothing stopped it."""
+        return Move(TopicPartition(self.topic, self.partition), self.start, self.end)
 
 
 @dataclass(frozen=True)
@@ -75,7 +94,7 @@ class Tolerated:
 
     letters: how many of them became dead letters just now. group_offset: the offset that the dead letters' group holds
     since then; -1 where nothing was published. reasons: how many a reason. samples: [offset, reason, detail] of the
-    first ones.
+    first ones. published: offsets of the letters, in order.
     """
 
     topic: str
@@ -85,6 +104,7 @@ class Tolerated:
     group_offset: int
     reasons: dict[str, int]
     samples: list[tuple[int, str, str]]
+    published: list[int] = field(default_factory=list)
 
     @property
     def where(self) -> TopicPartition:
@@ -129,9 +149,9 @@ class Failed:
         return error if isinstance(error, FirnError) else FirnError(repr(error))
 
 
-Report = Staged | Stopped | Cut | Tolerated | Wanted | Doubted | Retried | Failed
+Report = Staged | Read | Stopped | Cut | Tolerated | Wanted | Doubted | Retried | Failed
 _KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (Staged, Stopped, Cut, Tolerated, Wanted, Doubted, Retried, Failed)
+    kind.__name__: kind for kind in (Staged, Read, Stopped, Cut, Tolerated, Wanted, Doubted, Retried, Failed)
 }
 
 

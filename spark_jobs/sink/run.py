@@ -1,7 +1,7 @@
 """A run of a sink: epoch after epoch, claimed again after anything transient, until it is done or a person must act.
 
-A run never resumes the checkpoint of another: each epoch plans from the ledger, so restart and first start are one
-path. Transient failures are tried again until nothing was committed for as long as the sink has patience.
+Each epoch plans from the ledger alone, so restart and first start are one path. Transient failures are tried again
+until nothing was committed for as long as the sink has patience; Spark's failures at the same offsets three times.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 
-from pyspark.sql import SparkSession
 from snowflake.connector import SnowflakeConnection
 
 from firn.errors import AuthenticationError, FencedError, FirnError, TerminalError, TransientError
@@ -22,9 +21,10 @@ from firn.kafka import cluster
 from firn.logs import log_context
 from firn.retry import Deadline, with_retries_until
 from firn.snowflake import connect
-from spark_jobs.sink.batch import PlanAgainError, StopRequestedError
+from spark_jobs.sink.batch import BatchFailedError, PlanAgainError, StopRequestedError
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.copy_into import RefusedError
+from spark_jobs.sink.engine import Engine
 from spark_jobs.sink.epoch import Epoch, RunParts
 from spark_jobs.sink.group_offsets import GroupOffsets, group_of
 from spark_jobs.sink.identifiers import quoted, table_for
@@ -37,6 +37,8 @@ from spark_jobs.sink.progress import RunReport
 from spark_jobs.sink.source import partitions_of
 from spark_jobs.sink.spark_faults import EngineLostError
 
+SAME_FAILURES = 3
+"""So often Spark may fail over a batch that begins at the same offsets."""
 log = logging.getLogger(__name__)
 
 
@@ -49,7 +51,7 @@ class SinkRun:
     def __init__(
         self,
         context: SinkContext,
-        spark: SparkSession,
+        engine: Engine,
         *,
         once: bool,
         stop: threading.Event,
@@ -58,9 +60,10 @@ class SinkRun:
         self._context, self._stop, self._reload = context, stop, reload
         self._deadline = Deadline(context.settings.sink_patience_seconds)
         self._refused_after: int | None = None
+        self._failed_at: tuple[set[tuple[str, int, int]], int] = (set(), 0)
         self.report = RunReport(context.config.name)
         self._parts = RunParts(
-            spark=spark,
+            engine=engine,
             once=once,
             stop=stop,
             table=LedgerTable(context.namespace, context.config.name, uuid.uuid4().hex),
@@ -121,6 +124,22 @@ class SinkRun:
             # A process has one JVM: trying again helps in a new process only.
             self._deadline.failed(ago=self._deadline.seconds)
             raise
+        except BatchFailedError as error:
+            self._count_failure(error)
+            raise
+
+    def _count_failure(self, error: BatchFailedError) -> None:
+        """Raise TerminalError where Spark failed over the same offsets too often: it would for ever."""
+        starts = {(each.topic, each.partition, each.start) for each in error.ranges}
+        before, times = self._failed_at
+        times = times + 1 if starts & before else 1
+        self._failed_at = (starts, times)
+        if times >= SAME_FAILURES:
+            raise TerminalError(
+                f"Spark failed {times} times in a row over the same offsets: {error.what}",
+                where=", ".join(map(str, error.ranges)),
+                next_step=f"{error.next_step} Then start the sink again: it continues from the ledger.",
+            ) from error
 
     def _stage_again(self, error: RefusedError) -> None:
         """A file may have been damaged on its way: the batch is read again under new names, once; else raise."""
@@ -132,8 +151,7 @@ class SinkRun:
     def _renew(self, error: AuthenticationError) -> None:
         """Go on with other credentials, if there are any by now; else raise `error`.
 
-        Credentials alone: a configuration that was edited meanwhile counts from the next start. Those of Kafka do too,
-        because the JVM was started with them.
+        Credentials alone: a configuration that was edited meanwhile counts from the next start.
         """
         if self._reload is None:
             raise error
@@ -151,8 +169,14 @@ class SinkRun:
         changed = replace(
             self._context, login=login, value_registry=renewed.value_registry, key_registry=renewed.key_registry
         )
+        if renewed.kafka.brokers == self._context.kafka.brokers:
+            changed = replace(changed, kafka=renewed.kafka)
         if changed == self._context:
             raise error
+        if changed.kafka != self._context.kafka:
+            self._parts.group.close()
+            group = GroupOffsets(changed.kafka, group_of(changed.config))
+            self._parts = replace(self._parts, admin=cluster.admin_client(changed.kafka), group=group)
         log.warning("A login was refused, and there are other credentials by now: the sink goes on with those.")
         self._context = changed
 

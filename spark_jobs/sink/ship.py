@@ -1,27 +1,26 @@
-"""What runs on executors: one pass over the Arrow batches of some Kafka partitions, from bytes to acknowledged files.
+"""What runs on executors: one pass over ranges of offsets, from Kafka's records to acknowledged files.
 
-`ship` is the function of `mapInArrow`. A task gets its partitions one after the other, each in offset order
-(`minPartitions` is never set; `tasks.max` puts several into one task). It must not raise: it reports (see `reports`),
-and reads its input to the end either way, because a worker that leaves input behind cannot be used again.
+`ship` is the task of a batch's Spark job. A task reads its partitions one after the other, each from the ledger's
+position on. It does not raise: it reports (`reports`), because Spark would turn an error into text and lose its kind.
 """
 
 from __future__ import annotations
 
 import errno
+import gc
 import logging
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from pyspark import TaskContext
 
 from firn.errors import FirnError, TransientError, unexpected
+from firn.kafka.ranges import OffsetRange, StalledRangeError
 from firn.logs import add_to_log_context, log_context, log_fields
 from firn.plural import counted
 from firn.retry import RETRIES
@@ -35,54 +34,70 @@ from spark_jobs.sink.decode.records import OF_THE_TABLE, TOO_LARGE, BadRecord, D
 from spark_jobs.sink.files import PartitionFiles
 from spark_jobs.sink.identifiers import table_for
 from spark_jobs.sink.ledger import TopicPartition
-from spark_jobs.sink.reports import Cut, Doubted, Failed, Report, Retried, Stopped, dump
+from spark_jobs.sink.reports import Cut, Doubted, Failed, Read, Report, Retried, Stopped, dump
 from spark_jobs.sink.stage import Stage
 from spark_jobs.sink.tolerance import Tolerance
-from spark_jobs.sink.worker import begin_task, confirm_epoch, decoders_of, patience, schema_types_of
+from spark_jobs.sink.worker import begin_task, confirm_epoch, decoders_of, patience, reader_for, schema_types_of
 
-REPORT_SCHEMA = pa.schema([("report", pa.string())])
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RangeWork:
+    """One range that a task reads. Holds no credential: Spark writes it to a file on its way to the task.
+
+    topic_id: Kafka's id of the topic. bytes: of text, after which the range ends, wherever it is. letters: which dead
+    letters of the partition are out already.
+    """
+
+    offsets: OffsetRange
+    topic_id: str
+    bytes: int
+    letters: Letters
+
+    @property
+    def where(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.offsets.topic, self.offsets.partition)
 
 
 @dataclass(frozen=True)
 class ShipPlan:
     """What every task of a batch is told.
 
-    committed: the ledger's NEXT_OFFSET for each partition. loads: how the records of each topic are staged. letters:
-    which dead letters are out already; topic_ids: Kafka's id of each topic. patience: seconds that a task may go on
-    failing. unsure: topics whose tables were not looked at since the batch began, and may be other ones by now.
-    log_fields: of the driver's lines about the batch, for those of the task.
+    loads: how the records of each topic are staged. patience: seconds that a task may go on failing. unsure: topics
+    whose tables were not looked at since the batch began, and may be other ones by now. log_fields: of the driver's
+    lines about the batch, for those of the task.
     """
 
     context: SinkContext
     stage: Stage
-    committed: Mapping[TopicPartition, int]
     loads: Mapping[str, Load]
-    letters: Mapping[TopicPartition, Letters]
-    topic_ids: Mapping[str, str]
     patience: float
     unsure: frozenset[str] = frozenset()
     log_fields: Mapping[str, object] = field(default_factory=log_fields)
 
 
-def ship(plan: ShipPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Convert and stage the records of a task's partitions; yields one batch of reports."""
+def ship(plan: ShipPlan, groups: Iterator[Sequence[RangeWork]]) -> Iterator[str]:
+    """Read, convert and stage the ranges of a task; yields its reports as texts (`reports.dump`)."""
     RETRIES.take()  # of the worker's last task
     with log_context(**plan.log_fields):
-        reports = _ship(plan, batches)
+        reports = _ship(plan, [work for group in groups for work in group])
     if retried := RETRIES.take():
         reports.append(Retried(retried))
-    for _ in batches:
-        pass
-    yield pa.record_batch([pa.array([dump(report) for report in reports], pa.string())], schema=REPORT_SCHEMA)
+    gc.collect()  # a worker has no other collection (`daemon`)
+    yield from map(dump, reports)
 
 
-def _ship(plan: ShipPlan, batches: Iterator[pa.RecordBatch]) -> list[Report]:
+def _ship(plan: ShipPlan, works: Sequence[RangeWork]) -> list[Report]:
     begin_task(plan.patience)
     try:
+        _refuse_second_attempt(works)
         with tempfile.TemporaryDirectory(prefix="firn-") as folder:
-            return _Task(plan, Path(folder)).run(batches)
+            return [report for work in works for report in _ship_range(plan, work, Path(folder))]
+    except StalledRangeError as error:
+        return [Failed.of(error, max(patience.failing_for(), error.seconds))]
     except FirnError as error:
         return [Failed.of(error, patience.failing_for())]
     except OSError as error:
@@ -90,6 +105,30 @@ def _ship(plan: ShipPlan, batches: Iterator[pa.RecordBatch]) -> list[Report]:
     except Exception as error:
         log.exception("a task of the sink failed")
         return [Failed.of(unexpected(error))]
+
+
+def _refuse_second_attempt(works: Sequence[RangeWork]) -> None:
+    """Raise TransientError in a task that Spark runs again, as it does for one that an executor took with it.
+
+    The attempt that was lost may have published dead letters, and may yet. A new epoch settles that.
+    """
+    task = TaskContext.get()
+    if task is not None and task.attemptNumber() > 0:
+        raise TransientError(
+            f"Spark lost a task of {', '.join(str(work.where) for work in works)} and ran it again.",
+            where=f"attempt {task.attemptNumber()}",
+            next_step="Nothing: the sink claims again and finds out what the lost task published.",
+        )
+
+
+def _ship_range(plan: ShipPlan, work: RangeWork, folder: Path) -> list[Report]:
+    add_to_log_context(topic=work.offsets.topic, partition=work.offsets.partition)
+    at = _Partition(plan, work, decoders_of(plan.context), folder)
+    for batch in reader_for(plan.context, work.offsets).read(work.offsets):
+        at.take(batch)
+        if at.ended:
+            break
+    return at.finish()
 
 
 def _of_the_disk(error: OSError) -> FirnError:
@@ -104,60 +143,41 @@ def _of_the_disk(error: OSError) -> FirnError:
     )
 
 
-class _Task:
-    """One task's state: the partition it is at, and what it reports."""
-
-    def __init__(self, plan: ShipPlan, folder: Path) -> None:
-        self._plan, self._folder = plan, folder
-        self._decoders = decoders_of(plan.context)
-        self._reports: list[Report] = []
-        self._at: _Partition | None = None
-
-    def run(self, batches: Iterator[pa.RecordBatch]) -> list[Report]:
-        for batch in batches:
-            for piece in by_partition(batch):
-                self._partition_of(piece).take(piece)
-        self._leave()
-        return self._reports
-
-    def _partition_of(self, piece: pa.RecordBatch) -> _Partition:
-        where = TopicPartition(piece.column("topic")[0].as_py(), piece.column("partition")[0].as_py())
-        if self._at is None or self._at.where != where:
-            self._leave()
-            add_to_log_context(topic=where.topic, partition=where.partition)
-            self._at = _Partition(self._plan, where, self._decoders, self._folder)
-        return self._at
-
-    def _leave(self) -> None:
-        if self._at is not None:
-            self._reports += self._at.finish()
-
-
 class _Partition:
-    """One partition within a task: what of it is still to do, its open file, its bad records, and where it ended."""
+    """One partition within a task: how far it was read, its open file, its bad records, and where it ended."""
 
-    def __init__(self, plan: ShipPlan, where: TopicPartition, decoders: tuple[Decoder, Decoder], folder: Path) -> None:
-        self.where = where
-        self._config, self._decoders = plan.context.config, decoders
-        self._committed = plan.committed.get(where, 0)
+    def __init__(self, plan: ShipPlan, work: RangeWork, decoders: tuple[Decoder, Decoder], folder: Path) -> None:
+        where = self._where = work.where
+        self._config, self._decoders, self._work = plan.context.config, decoders, work
         load = plan.loads[where.topic]
         strict = self._config.errors.tolerance == "none"
         self._shaper = shaper_for(load, schema_types_of(plan.context), strict=strict)
         self._files = PartitionFiles(plan.context, plan.stage, where, folder, file_columns(load))
-        letters, confirm = plan.letters.get(where), partial(confirm_epoch, plan.context, plan.stage.epoch)
-        self._tolerance = Tolerance(plan.context, where, plan.topic_ids, letters, folder, confirm)
+        confirm = partial(confirm_epoch, plan.context, plan.stage.epoch)
+        self._tolerance = Tolerance(plan.context, where, work.topic_id, work.letters, folder, confirm)
         self._unsure, self._doubted = where.topic in plan.unsure, False
         self._ended: Stopped | Cut | None = None
+        self._records, self._read_to = 0, work.offsets.start
+
+    @property
+    def ended(self) -> bool:
+        """Whether what comes next in the range is not wanted any more."""
+        return bool(self._ended or self._doubted) or self._files.text_size >= self._work.bytes
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Convert and write the rows that are neither committed nor dead letters yet, up to where the range ends."""
+        """Convert and write the rows that are no dead letters yet, up to where the range ends."""
+        self._records += batch.num_rows
+        self._read_to = batch.column("offset")[-1].as_py() + 1
+        self._convert(batch)
+
+    def _convert(self, batch: pa.RecordBatch) -> None:
         if self._ended or self._doubted:
             return
-        batch = self._tolerance.unpublished(_above(batch, self._committed))
+        batch = self._tolerance.unpublished(batch)
         if batch.num_rows == 0:
             return
         try:
-            converted = convert(self._config, self.where, batch, self._decoders, self._shaper)
+            converted = convert(self._config, self._where, batch, self._decoders, self._shaper)
         except OutputTooLargeError:
             self._take_in_halves(batch)
             return
@@ -183,7 +203,7 @@ class _Partition:
     def _stop(self, batch: pa.RecordBatch, bad: Sequence[BadRecord]) -> None:
         if bad:
             offset = batch.column("offset")[bad[0].row].as_py()
-            self._ended = Stopped(*self.where, offset, bad[0].reason, bad[0].detail)
+            self._ended = Stopped(*self._where, offset, bad[0].reason, bad[0].detail)
 
     def _leave_out(self, batch: pa.RecordBatch, bad: Sequence[BadRecord]) -> bool:
         """Tolerate these records of `batch`; False where the range must end among them, and what is before is taken."""
@@ -191,8 +211,8 @@ class _Partition:
         if cut is None:
             self._tolerance.add(batch, bad)
             return True
-        self.take(batch.slice(0, cut.row))
-        self._ended = Cut(*self.where, batch.column("offset")[cut.row].as_py(), cut.why)
+        self._convert(batch.slice(0, cut.row))
+        self._ended = Cut(*self._where, batch.column("offset")[cut.row].as_py(), cut.why)
         return False
 
     def _take_in_halves(self, batch: pa.RecordBatch) -> None:
@@ -200,8 +220,8 @@ class _Partition:
         half = batch.num_rows // 2
         bad = (BadRecord(0, TOO_LARGE, "its JSON passes what one Arrow array holds"),)
         if half:
-            self.take(batch.slice(0, half))
-            self.take(batch.slice(half))
+            self._convert(batch.slice(0, half))
+            self._convert(batch.slice(half))
         elif self._config.errors.tolerance == "none":
             self._stop(batch, bad)
         else:
@@ -212,36 +232,19 @@ class _Partition:
 
         Where the table must change or be looked at first, neither is done: the batch is shipped again after that.
         """
-        table = table_for(self.where.topic, self._config.table_map)
+        table = table_for(self._where.topic, self._config.table_map)
         if wishes := self._wishes:
-            return [wanted(*self.where, table, wishes)]
+            return [wanted(*self._where, table, wishes)]
         if self._doubted:
-            return [Doubted(*self.where, table)]
+            return [Doubted(*self._where, table)]
         self._files.close()
         staged = self._files.staged
         log.debug("staged %s in %s", counted(sum(f.rows for f in staged), "record"), counted(len(staged), "file"))
         tolerated = self._tolerance.publish()
-        return [*staged, *(report for report in (tolerated, self._ended) if report)]
+        read = Read(*self._where, self._work.offsets.start, self._end, self._records)
+        return [*staged, read, *(report for report in (tolerated, self._ended) if report)]
 
-
-def by_partition(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The runs of rows of one partition each; there is nearly always one."""
-    if batch.num_rows == 0:
-        return
-    topics, partitions = batch.column("topic"), batch.column("partition")
-    if topics[0] == topics[-1] and partitions[0] == partitions[-1]:
-        yield batch  # a partition that a task has left does not come back
-        return
-    codes = pc.dictionary_encode(topics).indices.to_numpy()
-    changes = (np.diff(codes) != 0) | (np.diff(partitions.to_numpy()) != 0)
-    bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), batch.num_rows]
-    for start, stop in pairwise(bounds):
-        yield batch.slice(start, stop - start)
-
-
-def _above(batch: pa.RecordBatch, committed: int) -> pa.RecordBatch:
-    """The rows at or above the committed position; offsets rise within a batch."""
-    offsets = batch.column("offset").to_numpy()
-    if len(offsets) == 0 or offsets[0] >= committed:
-        return batch
-    return batch.slice(int(np.searchsorted(offsets, committed)))
+    @property
+    def _end(self) -> int:
+        """How far the range was read: to its end, unless something ended it early."""
+        return self._read_to if self.ended else self._work.offsets.end

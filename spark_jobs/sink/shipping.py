@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
-from pyspark.sql import DataFrame
 from snowflake.connector import SnowflakeConnection
 
+from firn.kafka.ranges import OffsetRange
 from firn.plural import counted
 from firn.retry import RETRIES, Deadline
 from firn.snowflake_faults import MissingObjectError
 from spark_jobs.sink.columns.wanted import Wanted
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.dead_letters import Letters, published_letters
+from spark_jobs.sink.engine import Engine
 from spark_jobs.sink.evolution import SchemaChange
 from spark_jobs.sink.ledger import ClaimAgainError, Ledger, TopicPartition
 from spark_jobs.sink.ledger_table import LedgerTable
+from spark_jobs.sink.limits import BatchLimit
 from spark_jobs.sink.loads import Loads
+from spark_jobs.sink.planner import grouped
 from spark_jobs.sink.reports import Doubted, Failed, Reports, Retried, Tolerated, load
-from spark_jobs.sink.ship import ShipPlan, ship
+from spark_jobs.sink.ship import RangeWork, ShipPlan, ship
 from spark_jobs.sink.stage import Stage
 
 log = logging.getLogger(__name__)
+LettersOut = Mapping[TopicPartition, Letters]
 
 
 @dataclass(frozen=True)
@@ -36,11 +40,19 @@ class Claimed:
 
     ledger: Ledger
     topic_ids: Mapping[str, str]
-    letters: Mapping[TopicPartition, Letters]
+    letters: LettersOut
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """What the tasks of a batch reported, and which dead letters of its partitions are out now."""
+
+    reports: Reports
+    letters: LettersOut
 
 
 class Shipping:
-    """Ships the batches of one epoch, and knows which dead letters are out without being committed.
+    """Ships the batches of one epoch, one at a time; the batch before may be committing meanwhile.
 
     `stage` and `loads` are where it ships to; a commit reads from them.
     """
@@ -52,31 +64,43 @@ class Shipping:
         claimed: Claimed,
         table: LedgerTable,
         deadline: Deadline,
+        engine: Engine,
+        limit: BatchLimit,
         on_change: Callable[[Sequence[SchemaChange]], None],
     ) -> None:
         self._context, self._connection, self._table, self._deadline = context, connection, table, deadline
-        self._ledger, self._topic_ids, self._letters = claimed.ledger, claimed.topic_ids, dict(claimed.letters)
-        self._on_change = on_change
-        self.stage = Stage(context.namespace, context.config.name, claimed.ledger.epoch)
+        self._epoch, self._topic_ids = claimed.ledger.epoch, claimed.topic_ids
+        self._engine, self._limit, self._on_change = engine, limit, on_change
+        self.stage = Stage(context.namespace, context.config.name, self._epoch)
         self.loads = Loads(context, connection)
 
-    def ship(self, frame: DataFrame, topics: Iterable[str]) -> Reports:
+    def ship(self, ranges: Sequence[OffsetRange], letters: LettersOut, settled: Callable[[], None]) -> Shipped:
         """Ship; where records want their tables changed, or doubt them, see to that and ship again from the start.
 
-        But for dead letters: those that are out by then are not met again, and are told of here.
+        But for dead letters: those that are out by then are not met again, and are reported here.
+
+        settled: waits until the batch before has ended, and raises where it failed. The session is its own until then,
+        so it is called before any statement.
         """
-        shipped, out = self._ship_once(frame, topics), Reports()
+        topics = {each.topic for each in ranges}
+        if not self.loads.known(topics):
+            settled()
+        self.loads.begin_batch()
+        shipped, out = self._ship_once(ranges, letters), Reports()
         while {*map(type, shipped)} & {Wanted, Doubted}:
+            settled()
             # A run that lost the sink must change no table: perhaps it was dropped when the sink was cleaned away.
-            self._table.check_epoch(self._connection, self._ledger.epoch)
-            self._see_to_tables(shipped.of(Wanted), {each.table for each in shipped.of(Doubted)})
+            self._table.check_epoch(self._connection, self._epoch)
+            self._update_tables(shipped.of(Wanted), {each.table for each in shipped.of(Doubted)})
             if published := [each for each in shipped.of(Tolerated) if each.group_offset >= 0]:
                 out += published
-                self._letters = letters_out(self._context, self._topic_ids, self._ledger.committed)
-            shipped = self._ship_once(frame, topics)
-        return Reports([*out, *shipped])
+                starts = {TopicPartition(each.topic, each.partition): each.start for each in ranges}
+                letters = {**letters, **letters_out(self._context, self._topic_ids, starts)}
+            shipped = self._ship_once(ranges, letters)
+        reports = Reports([*out, *shipped])
+        return Shipped(reports, letters_after(letters, reports.of(Tolerated)))
 
-    def _see_to_tables(self, wanted: Sequence[Wanted], doubted: Iterable[str]) -> None:
+    def _update_tables(self, wanted: Sequence[Wanted], doubted: Iterable[str]) -> None:
         """Change those that records want changed, and look at those that they doubt."""
         try:
             self.loads.look_again(doubted)
@@ -87,16 +111,19 @@ class Shipping:
         except MissingObjectError as error:
             raise dropped(error) from error
 
-    def _ship_once(self, frame: DataFrame, topics: Iterable[str]) -> Reports:
-        """The one action of a batch: a task per partition, or `tasks.max` of them; only reports come back."""
-        committed, patience = dict(self._ledger.committed), max(1.0, self._deadline.left())
-        loads = self.loads.of_topics(topics)
-        unsure = self.loads.unsure(topics)
-        plan = ShipPlan(self._context, self.stage, committed, loads, self._letters, self._topic_ids, patience, unsure)
-        if self._context.config.tasks_max:
-            frame = frame.coalesce(self._context.config.tasks_max)
-        rows = frame.mapInArrow(partial(ship, plan), "report string").collect()
-        reports = Reports([load(row["report"]) for row in rows])
+    def _ship_once(self, ranges: Sequence[OffsetRange], letters: LettersOut) -> Reports:
+        """The one job of a batch: a task for each slot, or `tasks.max` of them; only reports come back."""
+        topics = {each.topic for each in ranges}
+        plan = ShipPlan(
+            self._context,
+            self.stage,
+            self.loads.of_topics(topics),
+            max(1.0, self._deadline.left()),
+            self.loads.unsure(topics),
+        )
+        tasks = min(self._engine.slots, self._context.config.tasks_max or len(ranges))
+        groups = grouped(self._works(ranges, letters), tasks, lambda work: len(work.offsets))
+        reports = Reports([load(text) for text in self._engine.run(partial(ship, plan), groups)])
         for retried in reports.of(Retried):
             RETRIES.add(retried.errors)
         for failed in reports.of(Failed):
@@ -104,18 +131,37 @@ class Shipping:
             raise failed.unwrap()
         return reports
 
-    def forget_letters(self, tolerated: Sequence[Tolerated]) -> None:
-        """Dead letters below the ledger's new positions need not be known any more."""
-        published = {each.where: each.group_offset for each in tolerated if each.group_offset >= 0}
-        for where in {*self._letters, *published}:
-            seen = self._letters.get(where, Letters(-1, frozenset()))
-            left = frozenset(offset for offset in seen.published if offset >= self._ledger.committed[where])
-            self._letters[where] = Letters(published.get(where, seen.group_offset), left)
+    def _works(self, ranges: Sequence[OffsetRange], letters: LettersOut) -> list[RangeWork]:
+        total = sum(map(len, ranges))
+        works = []
+        for each in ranges:
+            out = letters.get(TopicPartition(each.topic, each.partition), Letters())
+            budget = self._limit.range_bytes(len(each) / total)
+            works.append(RangeWork(each, self._topic_ids[each.topic], budget, out))
+        return works
 
 
 def dropped(error: MissingObjectError) -> ClaimAgainError:
     """What a claim makes again, or tells a person about."""
     return ClaimAgainError(f"Something was dropped: {error.what}", where=error.where)
+
+
+def letters_after(letters: LettersOut, tolerated: Iterable[Tolerated]) -> dict[TopicPartition, Letters]:
+    """Which letters are out once these were published too."""
+    after = dict(letters)
+    for each in tolerated:
+        if each.group_offset >= 0:
+            seen = after.get(each.where, Letters())
+            after[each.where] = Letters(each.group_offset, seen.published | set(each.published))
+    return after
+
+
+def letters_above(letters: LettersOut, committed: Mapping[TopicPartition, int]) -> dict[TopicPartition, Letters]:
+    """The same without the letters below these positions: they are committed, and need not be known any more."""
+    return {
+        where: replace(seen, published=frozenset(at for at in seen.published if at >= committed.get(where, 0)))
+        for where, seen in letters.items()
+    }
 
 
 def letters_out(

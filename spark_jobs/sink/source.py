@@ -1,27 +1,14 @@
-"""Where records come from: Spark's own Kafka source, and which topics and partitions a sink reads.
-
-Reading stays apart from decoding, so that another source can take its place: the rest of the sink sees Arrow columns
-(`COLUMNS`) only. Options: Spark's Structured Streaming + Kafka integration guide.
-"""
+"""Which topics and partitions a sink reads, and what Kafka holds of them. Not for their records (`firn.kafka`)."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from firn.connector.config import BufferConfig, SinkConfig
+from firn.connector.config import SinkConfig
 from firn.errors import ConfigError
 from firn.kafka import cluster
-from firn.kafka.client import KafkaClient
-from spark_jobs.sink.ledger import KafkaPartition, Ledger, TopicPartition
-from spark_jobs.sink.limits import BatchLimit
-
-if TYPE_CHECKING:  # who only asks for topics needs no Spark
-    from pyspark.sql import DataFrame, SparkSession
-
-COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
+from spark_jobs.sink.ledger import KafkaPartition, TopicPartition
 
 
 class NoTopicError(ConfigError):
@@ -77,28 +64,3 @@ def changed_partitions(
         return False
     now = {TopicPartition(topic.name, number): topic.topic_id for topic in topics for number in range(topic.partitions)}
     return any(where not in claimed or claimed[where].topic_id != topic_id for where, topic_id in now.items())
-
-
-def open_stream(
-    spark: SparkSession, client: KafkaClient, ledger: Ledger, limit: BatchLimit, buffer: BufferConfig | None
-) -> DataFrame:
-    """A streaming frame that begins exactly at the ledger's positions.
-
-    A batch has `limit.records` records at most. With a buffer it waits for `limit.waiting` records, or the buffer's
-    seconds; without one nothing waits (AvailableNow would leave a tail unread).
-    """
-    starting: dict[str, dict[str, int]] = {}
-    for where, offset in ledger.committed.items():
-        starting.setdefault(where.topic, {})[str(where.partition)] = offset
-    options = {
-        **{f"kafka.{name}": value for name, value in client.jvm_options().items()},
-        # The claimed topics, also for topics.regex: Spark would read the expression in Java's dialect.
-        "subscribe": ",".join(sorted({where.topic for where in ledger.committed})),
-        "startingOffsets": json.dumps(starting),
-        "failOnDataLoss": "true",
-        "includeHeaders": "true",
-        "maxOffsetsPerTrigger": str(limit.records),
-    }
-    if buffer:
-        options |= {"minOffsetsPerTrigger": str(limit.waiting), "maxTriggerDelay": f"{buffer.seconds}s"}
-    return spark.readStream.format("kafka").options(**options).load().select(*COLUMNS)

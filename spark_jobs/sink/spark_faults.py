@@ -17,20 +17,24 @@ class EngineLostError(TransientError):
     """Spark's JVM is gone, and with it all that this process can do. Exit code 4: another process may go on."""
 
 
+class EngineFailedError(TransientError):
+    """Spark failed in a way that nobody foresaw. It may pass; where it comes again at the same offsets it does not."""
+
+
 @contextmanager
 def translated(where: str) -> Iterator[None]:
-    """Turn what Spark and its JVM raise into TransientError; EngineLostError where the JVM does not answer."""
+    """Turn what Spark and its JVM raise into EngineFailedError; EngineLostError where the JVM does not answer."""
     try:
         yield
     except (Py4JNetworkError, ConnectionError) as error:
         raise EngineLostError(
             "Spark's JVM has ended, or was killed.",
             where=where,
-            next_step="Run the sink again: it goes on from the ledger. If memory ran out, Spark's log in "
+            next_step="Run the sink again: it continues from the ledger. If memory ran out, Spark's log in "
             "FIRN_HOME/logs says so: raise FIRN_SPARK_DRIVER_MEMORY.",
         ) from error
     except (PySparkException, Py4JError) as error:
-        raise TransientError(
+        raise EngineFailedError(
             f"Spark failed: {cause(error)}", where=where, next_step="See Spark's log in FIRN_HOME/logs."
         ) from error
 

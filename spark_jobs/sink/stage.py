@@ -30,6 +30,8 @@ _PUT = "PUT 'file://{local}' '@{stage}/{folder}' AUTO_COMPRESS = FALSE SOURCE_CO
 _LIST = "LIST '@{stage}/{folder}'"
 _REMOVE = "REMOVE '@{stage}/{folder}' PATTERN = '{pattern}'"
 _REMOVE_ONE = "REMOVE '@{stage}/{path}'"
+_NAMES_PER_REMOVE = 200
+_END = re.compile(r"-([0-9a-f]{16})\.parquet$")
 _EPOCH = re.compile(r"-(\d+)-\d+-[0-9a-f]{16}\.parquet$")
 
 
@@ -71,9 +73,9 @@ class Stage:
         """Where the files of a partition go, with a slash at its end."""
         return f"{self.sink}/{table}/{topic}/{partition}/"
 
-    def file_name(self, first: int, last: int, attempt: int) -> str:
-        """A name nobody else writes: offsets inclusive, this epoch, Spark's attempt, 64 random bits."""
-        return f"{first}-{last}-{self.epoch}-{attempt}-{secrets.token_hex(8)}.parquet"
+    def file_name(self, first: int, last: int) -> str:
+        """A name nobody else writes: offsets inclusive, this epoch, the attempt (always the first), 64 random bits."""
+        return f"{first}-{last}-{self.epoch}-0-{secrets.token_hex(8)}.parquet"
 
     def put(self, connection: SnowflakeConnection, file: Path, folder: str) -> None:
         """Upload one file. Raises TransientError unless Snowflake says that it was uploaded just now."""
@@ -98,9 +100,12 @@ class Stage:
         """Remove all files of an epoch of this sink, those too that COPY refused."""
         self._remove(connection, f"{self.sink}/", epoch)
 
-    def remove_own(self, connection: SnowflakeConnection) -> None:
-        """Remove the files of this epoch: called after a commit, when none of them is on its way."""
-        self.remove_epoch(connection, self.epoch)
+    def remove_files(self, connection: SnowflakeConnection, paths: Sequence[str]) -> None:
+        """Remove these files, which a batch committed: others of this epoch may be on their way already."""
+        names = sorted(_END.search(path)[1] for path in paths)  # type: ignore[index]  # `file_name` made them
+        for start in range(0, len(names), _NAMES_PER_REMOVE):
+            pattern = f".*-({'|'.join(names[start : start + _NAMES_PER_REMOVE])})[.]parquet"
+            query(connection, _REMOVE.format(stage=self.name, folder=f"{self.sink}/", pattern=pattern))
 
     def remove_older(self, connection: SnowflakeConnection, kept: Collection[str]) -> frozenset[str]:
         """Remove what earlier epochs of this sink left behind, which can no longer commit; not the paths in `kept`.

@@ -6,7 +6,7 @@ Not for judging records (`decode`), nor for how letters are published exactly on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.sink.context import SinkContext
-from spark_jobs.sink.dead_letters import LetterBox, Letters, dead_letter_queue
+from spark_jobs.sink.dead_letters import LetterBox, Letters, Published, dead_letter_queue
 from spark_jobs.sink.decode.records import NOT_LOOKED_UP, BadRecord
 from spark_jobs.sink.ledger import TopicPartition
 from spark_jobs.sink.reports import Tolerated
@@ -41,15 +41,15 @@ class Tolerance:
         self,
         context: SinkContext,
         where: TopicPartition,
-        topic_ids: Mapping[str, str],
-        letters: Letters | None,
+        topic_id: str,
+        letters: Letters,
         folder: Path,
         confirm: Callable[[], None],
     ) -> None:
         self._where, self._confirm = where, confirm
-        self._seen = letters or Letters(-1, frozenset())
+        self._seen = letters
         queue = dead_letter_queue(context)
-        self._box = LetterBox(queue, where, topic_ids[where.topic], self._seen, folder) if queue else None
+        self._box = LetterBox(queue, where, topic_id, self._seen, folder) if queue else None
         self._reasons: Counter[str] = Counter()
         self._samples: list[tuple[int, str, str]] = []
         self._last = -1
@@ -84,10 +84,10 @@ class Tolerance:
     def publish(self) -> Tolerated | None:
         """Publish the dead letters, if there is a topic for them; None where no record was bad."""
         if not self._reasons:
-            if self._box:
-                self._box.check_attempt()
             return None
-        letters, group_offset = self._box.publish(self._last + 1, self._confirm) if self._box else (0, -1)
+        letters, group_offset, published = Published(0, -1, [])
+        if self._box:
+            letters, group_offset, published = self._box.publish(self._last + 1, self._confirm)
         return Tolerated(
             *self._where,
             records=self._reasons.total(),
@@ -95,6 +95,7 @@ class Tolerance:
             group_offset=group_offset,
             reasons=dict(self._reasons),
             samples=self._samples,
+            published=published,
         )
 
 

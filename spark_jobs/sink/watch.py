@@ -1,6 +1,6 @@
 """Why an epoch that runs should end, or is known to be well: asked every second by the driver's main thread.
 
-Not for ending it (`streaming`), nor for what follows (`run`).
+Not for ending it (`stream`), nor for what follows (`run`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from firn.retry import Deadline
 from firn.snowflake import SnowflakeLogin, close_quietly, open_connection
 from firn.snowflake_faults import LockConflictError
 from spark_jobs.sink.batch import PlanAgainError
-from spark_jobs.sink.limits import BatchLimit
 
 LOCK_SECONDS = 5
 """How long a heartbeat waits for the ledger: whoever holds it commits, and a commit is a sign of life too."""
@@ -80,21 +79,18 @@ class Watch:
     def __init__(
         self,
         heartbeat: Heartbeat,
-        limit: BatchLimit,
         deadline: Deadline,
         *,
         changed: Callable[[], bool] | None,
         look_seconds: float,
         well: Callable[[], bool],
     ) -> None:
-        self._heartbeat, self._limit, self._deadline = heartbeat, limit, deadline
+        self._heartbeat, self._deadline = heartbeat, deadline
         self._changed, self._look_seconds, self._well = changed, look_seconds, well
         self._next_look = time.monotonic() + look_seconds
 
     def __call__(self) -> FirnError | None:
         """Why the epoch should end now, if it should."""
-        if self._limit.outgrown():
-            return PlanAgainError("Records changed their size: batches get another limit.")
         if self._changed and time.monotonic() > self._next_look:
             self._next_look = time.monotonic() + self._look_seconds
             if self._look(self._changed):

@@ -1,4 +1,4 @@
-"""What a Spark Python worker keeps between tasks: its Snowflake session and its compiled schemas.
+"""What a Spark Python worker keeps between tasks: Kafka and Snowflake connections, and its compiled schemas.
 
 A worker runs one task at a time, so nothing here is shared between threads. Logging in costs about as much as a
 small batch, and compiling a schema more than decoding one.
@@ -15,6 +15,8 @@ from snowflake.connector import SnowflakeConnection
 
 from firn.connector.config import ConverterConfig
 from firn.errors import AuthenticationError, FirnError, TransientError
+from firn.kafka.client import KafkaClient
+from firn.kafka.ranges import BACKLOG_QUEUE, SMALL_QUEUE, SMALL_RANGE, OffsetRange, RangeReader
 from firn.registry import RegisteredSchema, registered_schema
 from firn.registry_login import RegistryLogin, registry_client
 from firn.retry import Deadline, with_retries
@@ -32,6 +34,9 @@ from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.stage import Stage
 
 _sessions: dict[SnowflakeLogin, SnowflakeConnection] = {}
+_readers: dict[tuple[KafkaClient, int], RangeReader] = {}
+READ_SECONDS = 60.0
+"""How long a range may bring nothing before the driver is told, which claims again and looks at Kafka's offsets."""
 patience = Deadline(60.0)
 """What all retries of the task that runs share; `begin_task` says how long it is."""
 
@@ -73,6 +78,18 @@ def _schema_types(config: ConverterConfig, registry: RegistryLogin | None) -> Sc
         return schema_types(schema_of(writer.schema_id), config, writer.message)
 
     return types_of
+
+
+def reader_for(context: SinkContext, offsets: OffsetRange) -> RangeReader:
+    """This worker's reader of ranges, with the task's patience; its connections stay open between tasks."""
+    queue = SMALL_QUEUE if len(offsets) <= SMALL_RANGE else BACKLOG_QUEUE
+    for other in [key for key in _readers if key[0] != context.kafka]:  # of another sink, or credentials of before
+        _readers.pop(other).close()
+    found = _readers.get((context.kafka, queue))
+    if found is None:
+        found = _readers[context.kafka, queue] = RangeReader(context.kafka, queue=queue)
+    found.patience = min(READ_SECONDS, patience.left())
+    return found
 
 
 def _schemas(registry: RegistryLogin | None) -> Callable[[int], RegisteredSchema]:

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of Spark jobs, and sinks that run in it against the embedded stack."""
+"""One Spark context for all tests of Spark jobs, and sinks that run in it against the embedded stack."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from pyspark.sql import SparkSession
 
 from firn.connector.parse import parse_sink_config
-from firn.kafka.client import client_from_settings
 from firn.settings import Settings
 from spark_jobs.sink.context import resolve
+from spark_jobs.sink.engine import Engine, SparkEngine
 from spark_jobs.sink.run import SinkRun
-from spark_jobs.sink.session import spark_session
+from spark_jobs.sink.session import spark_context
 from tests.support.kafka import Topic
 from tests.support.sinks import connector
 
@@ -25,15 +24,15 @@ def settings(stack) -> Settings:
 
 
 @pytest.fixture(scope="session")
-def spark(settings: Settings) -> Iterator[SparkSession]:
-    """The Spark session of this test run."""
-    session = spark_session(settings, "tests", client_from_settings(settings))
-    yield session
-    session.stop()
+def spark(settings: Settings) -> Iterator[Engine]:
+    """The Spark engine of this test run."""
+    context = spark_context(settings, "tests")
+    yield SparkEngine(context, "tests")
+    context.stop()
 
 
 @pytest.fixture
-def new_run(spark: SparkSession, settings: Settings) -> Callable[..., SinkRun]:
+def new_run(spark: Engine, settings: Settings) -> Callable[..., SinkRun]:
     """Makes a run of a topic's sink: new_run(topic, once=False, **parameters)."""
 
     def make(topic: Topic, *, once: bool = True, stop: threading.Event | None = None, **parameters: str) -> SinkRun:

@@ -1,7 +1,7 @@
 """Faults between any two steps of the commit protocol, put in from outside: product code has no hooks for tests.
 
-A step is told by what leaves the process: the statements that go to Snowflake, the plan that Spark hands over, the
-file that is written. Passages are counted in files, so that a fault counts over all processes of a sink, strikes once,
+A step is told by what leaves the process: the statements that go to Snowflake, the plan that tasks get, the file that
+is written. Passages are counted in files, so that a fault counts over all processes of a sink, strikes once,
 and can be asked afterwards whether it did.
 """
 
@@ -22,18 +22,16 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
 from snowflake.connector import errors as driver
 from snowflake.connector.cursor import SnowflakeCursorBase
 
-from spark_jobs.sink import epoch as epochs
 from spark_jobs.sink import shipping
 from spark_jobs.sink.batch import BatchRunner
 from spark_jobs.sink.dead_letters.transaction import GroupTransactions
-from spark_jobs.sink.ledger import Ledger, Move, TopicPartition
-from spark_jobs.sink.ship import ShipPlan, ship
+from spark_jobs.sink.ledger import Ledger, Move
+from spark_jobs.sink.planner import Planner
+from spark_jobs.sink.ship import RangeWork, ShipPlan, ship
 
 VARIABLE = "TEST_FAULTS"
 """The environment variable that tells `faulty_job` what to arm: a JSON list of faults."""
@@ -43,7 +41,7 @@ class Step(StrEnum):
     """Where a fault may strike, in the protocol's order."""
 
     CLAIMED = "after the claim"
-    PLANNED = "after the plan was written"
+    PLANNED = "after the plan was made"
     WRITING = "while a file is written"
     BEFORE_PUT = "before a PUT"
     PUT = "after a PUT"
@@ -189,8 +187,8 @@ def armed(*faults: Fault | Interruption, clock: float = 0.0) -> Iterator[None]:
     with ExitStack() as patches:
         for patched in (
             patch.object(SnowflakeCursorBase, "execute", hooks.statement(SnowflakeCursorBase.execute)),
-            patch.object(epochs, "planned_ends", hooks.planned(epochs.planned_ends)),
-            patch.object(BatchRunner, "__call__", hooks.batch(BatchRunner.__call__)),
+            patch.object(Planner, "next", hooks.planned(Planner.next)),
+            patch.object(BatchRunner, "_commit", hooks.batch(BatchRunner._commit)),
             patch.object(Ledger, "advance", hooks.advance(Ledger.advance)),
             patch.object(shipping, "ship", partial(in_worker, for_workers, clock)),
             moved_clock(clock),
@@ -200,8 +198,8 @@ def armed(*faults: Fault | Interruption, clock: float = 0.0) -> Iterator[None]:
 
 
 def in_worker(
-    faults: tuple[Fault, ...], clock: float, plan: ShipPlan, rows: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+    faults: tuple[Fault, ...], clock: float, plan: ShipPlan, groups: Iterator[Sequence[RangeWork]]
+) -> Iterator[str]:
     """A task of an armed driver. A worker outlives its task, so the patches end with it."""
     hooks = _Hooks(faults)
     with (
@@ -210,7 +208,7 @@ def in_worker(
         patch.object(GroupTransactions, "send", hooks.letters(GroupTransactions.send)),
         moved_clock(clock),
     ):
-        yield from ship(plan, rows)
+        yield from ship(plan, groups)
 
 
 @contextmanager
@@ -255,26 +253,27 @@ class _Hooks:
         return execute
 
     def batch(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def call(runner: BatchRunner, frame: DataFrame, batch_id: int) -> Any:
+        def commit(*args: Any) -> Any:
             self._thread.batch = True
             try:
-                return original(runner, frame, batch_id)
+                return original(*args)
             finally:
                 self._thread.batch = False
 
-        return call
+        return commit
 
     def planned(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def planned_ends(*args: Any) -> Any:
-            ends = original(*args)
-            self._at(Step.PLANNED)
-            return ends
+        def next_ranges(*args: Any) -> Any:
+            ranges = original(*args)
+            if ranges:
+                self._at(Step.PLANNED)
+            return ranges
 
-        return planned_ends
+        return next_ranges
 
     def advance(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def advance(ledger: Ledger, ends: dict[TopicPartition, int], moves: tuple[Move, ...]) -> None:
-            original(ledger, ends, moves)
+        def advance(ledger: Ledger, moves: tuple[Move, ...]) -> None:
+            original(ledger, moves)
             self._at(Step.ADVANCED)
 
         return advance

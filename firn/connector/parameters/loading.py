@@ -152,7 +152,10 @@ FIRN = group(
         "firn.batch.records", r.whole(1), "Records of one batch and commit at most, over all partitions.", "500000"
     ),
     honoured(
-        "firn.batch.bytes", r.whole(1), "Bytes of one batch at most, by observed record size.", str(512 * 1024**2)
+        "firn.batch.bytes",
+        r.whole(1),
+        "Bytes of text of one batch, about: a range of offsets ends where it passes its share.",
+        str(512 * 1024**2),
     ),
     honoured("firn.trigger.interval.seconds", r.seconds(0), "Seconds between the starts of two batches.", "1"),
     honoured(
@@ -160,12 +163,6 @@ FIRN = group(
         r.seconds(1),
         "How often the sink looks for new topics of topics.regex, and for new partitions of all its topics.",
         "30",
-    ),
-    honoured(
-        "firn.checkpoint.location",
-        r.LOCATION,
-        "Where Spark keeps its plan of batches; any file system that Spark knows.",
-        elsewhere="FIRN_HOME/checkpoints",
     ),
     honoured(
         "firn.heartbeat.seconds",

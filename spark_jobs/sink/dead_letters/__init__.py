@@ -4,7 +4,7 @@ docs/decisions/0005-dead-letters.md has the protocol. The driver makes a queue a
 what is out already; each task has a box for its partition. Not for deciding which records are bad (`decode`).
 """
 
-from spark_jobs.sink.dead_letters.box import LetterBox
+from spark_jobs.sink.dead_letters.box import LetterBox, Published
 from spark_jobs.sink.dead_letters.published import Letters, forget_letters, published_letters
 from spark_jobs.sink.dead_letters.queue import DeadLetterQueue, dead_letter_queue
 from spark_jobs.sink.dead_letters.topic import ensure_topic
@@ -13,6 +13,7 @@ __all__ = [
     "DeadLetterQueue",
     "LetterBox",
     "Letters",
+    "Published",
     "dead_letter_queue",
     "ensure_topic",
     "forget_letters",

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from firn.errors import TransientError
 from spark_jobs.sink.dead_letters.headers import Origin, context_headers
 from spark_jobs.sink.dead_letters.offset_list import LIMIT, GrowingList
 from spark_jobs.sink.dead_letters.published import Letters
@@ -27,10 +26,11 @@ def _nobody_asks() -> None:
 
 
 class Published(NamedTuple):
-    """How many letters went out, and the offset that their group holds now (-1: none)."""
+    """How many letters went out, the offset that their group holds now (-1: none), and the letters' offsets."""
 
     letters: int
     group_offset: int
+    offsets: list[int]
 
 
 class LetterBox:
@@ -46,6 +46,7 @@ class LetterBox:
         self._queue, self._where, self._topic_id, self._seen = queue, where, topic_id, seen
         self._path = folder / f"letters-{uuid.uuid4().hex}.arrow"
         self._list = GrowingList(topic_id, seen.published)
+        self._offsets: list[int] = []
         self._writer: pa.RecordBatchStreamWriter | None = None
 
     def room(self, offsets: Sequence[int]) -> int:
@@ -62,7 +63,7 @@ class LetterBox:
         return low if self._writer else max(low, 1)
 
     def add(self, batch: pa.RecordBatch, bad: Sequence[BadRecord]) -> None:
-        """Spool the bad records of a batch (columns of `source.COLUMNS`, offsets rising), each once."""
+        """Spool the bad records of a batch (`firn.kafka.ranges.RECORDS`, offsets rising), each once."""
         by_row = {each.row: each for each in reversed(bad)}
         offsets = batch.column("offset")
         chosen = [each for row, each in sorted(by_row.items()) if offsets[row].as_py() not in self._seen.published]
@@ -78,7 +79,9 @@ class LetterBox:
         if self._writer is None:
             self._writer = pa.ipc.new_stream(self._path, letters.schema)
         self._writer.write_batch(letters)
-        self._list.add(rows.column("offset").to_pylist())
+        added = rows.column("offset").to_pylist()
+        self._offsets += added
+        self._list.add(added)
 
     def publish(self, end: int, confirm: Callable[[], None] = _nobody_asks) -> Published:
         """Publish what is in the box and the range's end in one transaction; without letters nothing is committed.
@@ -88,8 +91,7 @@ class LetterBox:
         meanwhile or Kafka does not answer, TerminalError where a person has to act.
         """
         if self._writer is None:
-            self.check_attempt()
-            return Published(0, self._seen.group_offset)
+            return Published(0, self._seen.group_offset, [])
         self._writer.close()
         name = self._queue.transactional_id(self._topic_id, self._where.partition)
         # Never lowered: a shorter second try of a range must not hide what the first one published behind its end.
@@ -99,22 +101,7 @@ class LetterBox:
                 raise lost_race(name)
             count = kafka.send(self._letters(), position, confirm)
         self._path.unlink()
-        return Published(count, position.offset)
-
-    def check_attempt(self) -> None:
-        """Raise TransientError in a task that Spark runs again and that found nothing bad.
-
-        The attempt that was lost may have published, and may yet. A new epoch, which it is not of, settles that.
-        """
-        from pyspark import TaskContext  # late: who only reads letters needs no Spark
-
-        task = TaskContext.get()
-        if task is not None and task.attemptNumber() > 0:
-            raise TransientError(
-                f"Spark lost a task of {self._where} and ran it again.",
-                where=f"attempt {task.attemptNumber()}",
-                next_step="Nothing: the sink claims again, and what the lost task may have published is looked at.",
-            )
+        return Published(count, position.offset, self._offsets)
 
     def _fits(self, offsets: Sequence[int]) -> bool:
         return len(self._list.text(offsets)) <= LIMIT
@@ -122,10 +109,9 @@ class LetterBox:
     def _letters(self) -> Iterator[Message]:
         with pa.ipc.open_stream(self._path) as spool:
             for batch in spool:
-                times = batch.column("timestamp").cast(pa.int64()).to_pylist()
                 columns = (batch.column(name).to_pylist() for name in _READ)
-                for micros, *fields in zip(times, *columns, strict=True):
-                    yield self._letter(micros // 1000, *fields)
+                for fields in zip(*columns, strict=True):
+                    yield self._letter(*fields)
 
     def _letter(
         self,
@@ -146,4 +132,4 @@ class LetterBox:
         return Message(queue.topic, -1, key, value, kept, timestamp, note)
 
 
-_READ = ("offset", "key", "value", "headers", "reason", "detail", "in_key")
+_READ = ("timestamp", "offset", "key", "value", "headers", "reason", "detail", "in_key")

@@ -3,7 +3,6 @@
 Not for removing it, nor for the order of that (`spark_jobs.sink.clean`). Imports no Spark.
 """
 
-from spark_jobs.sink.leftovers.checkpoints import Checkpoints, look_at_checkpoints
 from spark_jobs.sink.leftovers.finding import COLUMNS, Finding
 from spark_jobs.sink.leftovers.groups import Groups, group_names, look_at_groups
 from spark_jobs.sink.leftovers.objects import find_objects
@@ -13,7 +12,6 @@ from spark_jobs.sink.leftovers.supervision import Supervision, look_at_supervisi
 
 __all__ = [
     "COLUMNS",
-    "Checkpoints",
     "Finding",
     "Groups",
     "Rows",
@@ -21,7 +19,6 @@ __all__ = [
     "Supervision",
     "find_objects",
     "group_names",
-    "look_at_checkpoints",
     "look_at_groups",
     "look_at_rows",
     "look_at_stage",

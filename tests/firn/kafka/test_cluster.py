@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from firn.connector.config import KafkaProperty
 from firn.errors import AuthenticationError, ConfigError, PrivilegeError, TransientError
+from firn.kafka import cluster
 from firn.kafka.client import client_from_settings, kafka_client
 from firn.kafka.cluster import (
     TopicInfo,

@@ -9,16 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from firn.connector.config import ConverterConfig, ErrorsConfig, Format, SinkConfig
+from firn.kafka.ranges import RECORDS
 from spark_jobs.sink.columns.load import VariantLoad
 from spark_jobs.sink.columns.shape import Shaped, shaper_for
 from spark_jobs.sink.columns.wishes import Wishes
 from spark_jobs.sink.convert import Converted, convert
 from spark_jobs.sink.decode.records import MAX_TEXT, BadRecord, Decoded
 from spark_jobs.sink.ledger import TopicPartition
-from spark_jobs.sink.ship import by_partition
 
 VARIANTS = shaper_for(VariantLoad(), lambda _schema_id: {}, strict=True)
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 @dataclass
@@ -38,19 +37,16 @@ def decoded(
     return Fixed(Decoded(pa.array(content, pa.string()), pa.array([ids] * len(content), pa.int32()), bad, of))
 
 
-def batch(count: int, *, first: int = 10, topic: str = "t", partition: int = 0) -> pa.RecordBatch:
-    return pa.record_batch(
-        {
-            "topic": pa.array([topic] * count),
-            "partition": pa.array([partition] * count, pa.int32()),
-            "offset": pa.array(range(first, first + count), pa.int64()),
-            "timestamp": pa.array([1_760_000_000_123_000] * count, pa.timestamp("us", "UTC")),
-            "timestampType": pa.array([0] * count, pa.int32()),
-            "key": pa.array([b"k"] * count),
-            "value": pa.array([b"v"] * count),
-            "headers": pa.array([None] * count, HEADERS),
-        }
-    )
+def batch(count: int, *, first: int = 10) -> pa.RecordBatch:
+    columns = {
+        "offset": range(first, first + count),
+        "timestamp": [1_760_000_000_123] * count,
+        "timestamp_type": [0] * count,
+        "key": [b"k"] * count,
+        "value": [b"v"] * count,
+        "headers": [None] * count,
+    }
+    return pa.RecordBatch.from_pydict(columns, schema=RECORDS)
 
 
 def converted(value: Fixed, key: Fixed, count: int, **config: str) -> Converted:
@@ -111,15 +107,6 @@ def test_tombstones_among_several_rows_can_be_ignored() -> None:
     assert [row.get("key") for row in metadata(rows)] == ["a", "a", "c"]
 
 
-def test_a_task_with_several_partitions_takes_them_apart() -> None:
-    parts = [batch(2), batch(3, partition=1), batch(1, topic="u", partition=1), batch(2, topic="u", partition=0)]
-    whole = pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
-    found = [(p.column("topic")[0].as_py(), p.column("partition")[0].as_py(), p.num_rows) for p in by_partition(whole)]
-    assert found == [("t", 0, 2), ("t", 1, 3), ("u", 1, 1), ("u", 0, 2)]
-    assert [p.num_rows for p in by_partition(parts[1])] == [3]
-    assert list(by_partition(batch(0))) == []
-
-
 def test_a_text_of_more_bytes_than_a_variant_takes_is_bad_however_few_its_characters() -> None:
     large = '"' + "\N{GREEK SMALL LETTER ALPHA}" * (MAX_TEXT // 2) + '"'
     rows = converted(decoded(["1", large, "3"]), KEYS, 3)
@@ -142,7 +129,7 @@ class Noting:
 def test_typed_columns_are_told_which_message_of_a_protobuf_schema_each_value_is() -> None:
     head, noting = b"\0\0\0\0\5", Noting()
     values = [head + b"\0", None, head + b"\2\2rest", head + b"\4\2\0", b"bad"]
-    rows = batch(5).set_column(6, "value", pa.array(values, pa.binary()))
+    rows = batch(5).set_column(4, "value", pa.array(values, pa.binary()))
     value = decoded(["{}", None, "{}", "{}", None], BadRecord(4, "wrong_magic", "d"), ids=5)
     errors = ErrorsConfig("all")
     for format in (Format.PROTOBUF, Format.AVRO):

@@ -24,64 +24,85 @@ def ledger(**committed: int) -> Ledger:
     return Ledger("s", 1, {TopicPartition("orders", int(k[1:])): v for k, v in committed.items()})
 
 
-def test_a_batch_moves_each_partition_to_its_planned_end() -> None:
+def test_a_batch_moves_each_partition_to_the_end_of_its_range() -> None:
     state = ledger(p0=10, p1=5)
-    moves = state.plan({P0: 20, P1: 5}, {})
+    moves = state.stage([Move(P0, 10, 20), Move(P1, 5, 5)], {})
     assert moves == (Move(P0, 10, 20),)
-    state.advance({P0: 20, P1: 5}, moves)
+    state.advance(moves)
     assert state.committed == {P0: 20, P1: 5}
 
 
 def test_a_range_without_rows_moves_too() -> None:
-    assert ledger(p0=10).plan({P0: 12}, {}) == (Move(P0, 10, 12),)
+    assert ledger(p0=10).stage([Move(P0, 10, 12)], {}) == (Move(P0, 10, 12),)
 
 
 def test_a_bad_record_cuts_the_move_in_front_of_it() -> None:
-    assert ledger(p0=10, p1=0).plan({P0: 20, P1: 9}, {P0: 14}) == (Move(P0, 10, 14), Move(P1, 0, 9))
-    assert ledger(p0=10).plan({P0: 20}, {P0: 10}) == ()
+    read = [Move(P0, 10, 20), Move(P1, 0, 9)]
+    assert ledger(p0=10, p1=0).stage(read, {P0: 14}) == (Move(P0, 10, 14), Move(P1, 0, 9))
+    assert ledger(p0=10).stage(read[:1], {P0: 10}) == ()
 
 
 def test_a_stop_outside_the_range_changes_nothing() -> None:
-    assert ledger(p0=10).plan({P0: 20}, {P0: 25, P1: 3}) == (Move(P0, 10, 20),)
+    assert ledger(p0=10).stage([Move(P0, 10, 20)], {P0: 25, P1: 3}) == (Move(P0, 10, 20),)
 
 
 def test_a_batch_is_staged_until_its_commit_is_known() -> None:
     state = ledger(p0=10)
-    moves = state.plan({P0: 20}, {})
-    assert (state.staged, state.committed) == (moves, {P0: 10})
-    state.advance({P0: 20}, moves)
-    assert (state.staged, state.committed, state.planned) == ((), {P0: 20}, {P0: 20})
+    moves = state.stage([Move(P0, 10, 20)], {})
+    assert (state.staged, state.committed, state.positions()) == ((moves,), {P0: 10}, {P0: 20})
+    state.advance(moves)
+    assert (state.staged, state.committed, state.positions()) == ((), {P0: 20}, {P0: 20})
 
 
-def test_moves_that_were_never_planned_are_not_taken_over() -> None:
+def test_the_next_batch_begins_behind_the_one_that_commits() -> None:
+    state = ledger(p0=10, p1=0)
+    first = state.stage([Move(P0, 10, 20)], {})
+    second = state.stage([Move(P0, 20, 25), Move(P1, 0, 3)], {})
+    state.advance(first)
+    assert (state.committed, state.positions()) == ({P0: 20, P1: 0}, {P0: 25, P1: 3})
+    state.advance(second)
+    assert state.committed == {P0: 25, P1: 3}
+
+
+def test_commits_are_taken_over_in_order() -> None:
     state = ledger(p0=10)
-    state.plan({P0: 20}, {})
-    with pytest.raises(FirnError, match="never planned"):
-        state.advance({P0: 20}, (Move(P0, 10, 21),))
+    state.stage([Move(P0, 10, 20)], {})
+    second = state.stage([Move(P0, 20, 25)], {})
+    with pytest.raises(FirnError, match="never staged"):
+        state.advance(second)
     assert state.committed == {P0: 10}
 
 
-def test_behind_a_stop_the_partition_must_be_planned_anew() -> None:
+def test_moves_that_were_never_staged_are_not_taken_over() -> None:
     state = ledger(p0=10)
-    state.advance({P0: 20}, state.plan({P0: 20}, {P0: 14}))
-    with pytest.raises(LostPositionError, match="begins at 20, above the committed 14"):
-        state.plan({P0: 30}, {})
+    with pytest.raises(FirnError, match="never staged"):
+        state.advance(())
+    state.stage([Move(P0, 10, 20)], {})
+    with pytest.raises(FirnError, match="never staged"):
+        state.advance((Move(P0, 10, 21),))
+    assert state.committed == {P0: 10}
+
+
+def test_behind_a_stop_the_partition_continues_at_the_stop() -> None:
+    state = ledger(p0=10)
+    state.advance(state.stage([Move(P0, 10, 20)], {P0: 14}))
+    with pytest.raises(LostPositionError, match="begins at 20, and its position is 14"):
+        state.stage([Move(P0, 20, 30)], {})
 
 
 def test_positions_are_never_lowered() -> None:
-    assert ledger(p0=10).plan({P0: 4}, {}) == ()
+    assert ledger(p0=10).stage([Move(P0, 10, 4)], {}) == ()
 
 
-def test_a_plan_that_skips_offsets_is_refused() -> None:
-    state = ledger(p0=10)
-    state.advance({P0: 20}, ())  # planned but not committed
-    with pytest.raises(LostPositionError, match="begins at 20, above the committed 10"):
-        state.plan({P0: 30}, {})
+@pytest.mark.parametrize("start", [9, 11])
+def test_a_range_that_begins_elsewhere_is_refused(start: int) -> None:
+    with pytest.raises(LostPositionError, match=f"begins at {start}, and its position is 10"):
+        ledger(p0=10).stage([Move(P0, start, 30)], {})
 
 
 def test_a_partition_that_appears_in_a_run_is_claimed_first() -> None:
     with pytest.raises(ClaimAgainError, match="orders-1"):
-        ledger(p0=10).plan({P0: 11, P1: 3}, {})
+        ledger(p0=10).stage([Move(P0, 10, 11), Move(P1, 0, 3)], {})
 
 
 @pytest.mark.parametrize(

@@ -342,8 +342,9 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         ends = {where: min(self._topic[where].latest, at + size) for where, at in ledger.committed.items()}
         stops = {} if cut is None else {where: ledger.committed[where] + cut for where in list(ends)[:1]}
-        moves = ledger.plan(ends, stops)
+        moves = ledger.stage([Move(where, ledger.committed[where], end) for where, end in ends.items()], stops)
         if not moves:
+            ledger.advance(moves)
             run.ledger = None if stops else ledger  # behind a cut it plans anew
             self.produce(0, 2, 1)
             return
@@ -385,7 +386,7 @@ class LedgerMachine(RuleBasedStateMachine):
         with expected(None if answer == "comes" else ClaimAgainError), answer_to_commit(answer):
             batch.open.__exit__(None, None, None)
         if answer == "comes":
-            ledger.advance(batch.ends, batch.moves)
+            ledger.advance(batch.moves)
             run.ledger = None if batch.cut else ledger
         else:
             self._lose_session(run)  # a careless run would go on with the ledger that it had

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 
 from firn.connector.config import ErrorsConfig, SinkConfig
 from firn.errors import TransientError
+from firn.kafka.ranges import OffsetRange
 from firn.retry import RETRIES, with_retries
 from spark_jobs.sink import files, ship, tolerance
 from spark_jobs.sink.columns.load import ColumnsLoad, Load, VariantLoad
@@ -24,15 +25,14 @@ from spark_jobs.sink.dead_letters.box import Published
 from spark_jobs.sink.decode.records import MALFORMED_AVRO, NOT_LOOKED_UP, BadRecord, Decoded, OutputTooLargeError
 from spark_jobs.sink.decode.text import StringDecoder
 from spark_jobs.sink.identifiers import Namespace
-from spark_jobs.sink.ledger import TopicPartition
-from spark_jobs.sink.reports import Cut, Doubted, Report, Retried, Tolerated, load
+from spark_jobs.sink.reports import Cut, Doubted, Read, Report, Retried, Tolerated, load
 from spark_jobs.sink.stage import Stage
 from tests.spark_jobs.sink.test_convert import batch
 
 NONE = SinkConfig("s")
 ALL = SinkConfig("s", errors=ErrorsConfig("all"))
 LETTERS = SinkConfig("s", errors=ErrorsConfig("all", dead_letter_topic="dlq"))
-VARIANTS = VariantLoad()
+VARIANTS, NO_LETTERS = VariantLoad(), Letters()
 
 
 class Narrow:
@@ -63,12 +63,24 @@ class Box:
         self.offsets += [batch.column("offset")[each.row].as_py() for each in bad]
 
     def publish(self, end: int, _confirm: object) -> Published:
-        return Published(len(self.offsets), 1000 + end)
+        return Published(len(self.offsets), 1000 + end, self.offsets)
+
+
+@dataclass
+class Shipped:
+    """What one task reported of its only range, and the content of its files. end: how far the range was read."""
+
+    reports: list[Report]
+    contents: list[str]
+    end: int | None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.reports, self.contents))
 
 
 @pytest.fixture
 def shipped(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Ship values through one task; gives its reports and the content of its files."""
+    """Ship values, from offset 11 on, through one task."""
     contents: list[str] = []
 
     def read(_context: object, _stage: object, file: Path, _folder: str) -> None:
@@ -80,25 +92,55 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> Any:
     def run(
         values: list[bytes],
         config: SinkConfig = NONE,
-        out: Any = None,
+        out: Letters = NO_LETTERS,
         load_of_topic: Load = VARIANTS,
         unsure: frozenset[str] = frozenset(),
-    ) -> tuple[list[Report], list[str]]:
-        rows = batch(len(values))
-        rows = rows.set_column(rows.schema.get_field_index("value"), "value", pa.array(values, pa.binary()))
+        *,
+        gap: int = 0,
+        size: int = 1_000_000,
+        rows: int = 1_000,
+    ) -> Shipped:
+        records = batch(len(values), first=11)
+        records = records.set_column(4, "value", pa.array(values, pa.binary()))
+        pieces = [records.slice(start, rows) for start in range(0, len(values), rows)]
+        monkeypatch.setattr(ship, "reader_for", lambda *_: SimpleNamespace(read=lambda _range: iter(pieces)))
         context: Any = SimpleNamespace(config=config, kafka=None, value_registry=None)
-        stage, committed = Stage(Namespace("D", "S"), "s", 1), {TopicPartition("t", 0): 11}
-        plan = ship.ShipPlan(context, stage, committed, {"t": load_of_topic}, out or {}, {"t": "id"}, 5.0, unsure)
-        (answer,) = ship.ship(plan, iter([rows]))
-        return [load(text) for text in answer.column(0).to_pylist()], contents
+        plan = ship.ShipPlan(context, Stage(Namespace("D", "S"), "s", 1), {"t": load_of_topic}, 5.0, unsure)
+        work = ship.RangeWork(OffsetRange("t", 0, 11, 11 + len(values) + gap), "id", size, out)
+        reports = [load(text) for text in ship.ship(plan, iter([[work]]))]
+        read = [report for report in reports if isinstance(report, Read)]
+        assert all(each.start == 11 for each in read)
+        others = [report for report in reports if not isinstance(report, Read)]
+        return Shipped(others, contents, read[0].end if read else None)
 
     return run
 
 
 def test_a_batch_that_is_too_large_is_taken_in_halves(shipped: Any) -> None:
-    reports, contents = shipped([b"%d" % number for number in range(9)])
-    assert contents == [f'"{number}"' for number in range(1, 9)]  # the first one is committed already
+    reports, contents = shipped([b"%d" % number for number in range(8)])
+    assert contents == [f'"{number}"' for number in range(8)]
     assert [(report.first, report.last, report.rows) for report in reports] == [(11, 18, 8)]
+
+
+def test_a_range_is_read_to_its_end_also_where_its_last_offsets_hold_no_record(shipped: Any) -> None:
+    assert shipped([b"0", b"1"], gap=3).end == 16
+    nothing = shipped([], gap=3)
+    assert (nothing.reports, nothing.end) == ([], 14)
+
+
+def test_a_range_of_large_records_ends_behind_its_share_of_the_batch(shipped: Any) -> None:
+    found = shipped([b"x" * 100] * 10, size=1_000, rows=2)
+    (staged,) = found.reports
+    assert found.end == staged.last + 1 < 21
+    assert staged.text_size >= 1_000 > staged.text_size * (staged.rows - 2) / staged.rows
+
+
+def test_a_task_that_spark_runs_again_reads_nothing(shipped: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attempt that was lost may have published dead letters, and may yet."""
+    monkeypatch.setattr(ship.TaskContext, "get", lambda: SimpleNamespace(attemptNumber=lambda: 1))
+    (failed,), contents = shipped([b"0"])
+    assert isinstance(failed.unwrap(), TransientError)
+    assert contents == []
 
 
 def test_what_a_task_tried_again_is_reported_and_nothing_of_the_task_before(
@@ -116,12 +158,12 @@ def test_what_a_task_tried_again_is_reported_and_nothing_of_the_task_before(
         return Narrow(), StringDecoder()
 
     monkeypatch.setattr(ship, "decoders_of", decoders)
-    assert shipped([b"0", b"1"])[0][-1] == Retried({"TransientError": 2})
-    assert not any(isinstance(report, Retried) for report in shipped([b"0", b"1"])[0])
+    assert shipped([b"0", b"1"]).reports[-1] == Retried({"TransientError": 2})
+    assert not any(isinstance(report, Retried) for report in shipped([b"0", b"1"]).reports)
 
 
 def test_a_record_that_is_too_large_alone_stops_its_partition(shipped: Any) -> None:
-    reports, contents = shipped([b"0", b"1", b"2", b"huge", b"4"])
+    reports, contents = shipped([b"1", b"2", b"huge", b"4"])
     assert contents == ['"1"', '"2"']
     staged, stopped = reports
     assert (staged.first, staged.last) == (11, 12)
@@ -129,7 +171,7 @@ def test_a_record_that_is_too_large_alone_stops_its_partition(shipped: Any) -> N
 
 
 def test_tolerated_records_are_counted_and_left_out(shipped: Any) -> None:
-    reports, contents = shipped([b"0", b"1", b"bad", b"huge", b"4"], ALL)
+    reports, contents = shipped([b"1", b"bad", b"huge", b"4"], ALL)
     assert contents == ['"1"', '"4"']
     staged, tolerated = reports
     assert isinstance(tolerated, Tolerated)
@@ -140,7 +182,7 @@ def test_tolerated_records_are_counted_and_left_out(shipped: Any) -> None:
 
 
 def test_a_range_ends_in_front_of_what_nobody_has_asked_about(shipped: Any) -> None:
-    reports, contents = shipped([b"0", b"1", b"bad", b"3", b"later", b"5"], ALL)
+    reports, contents = shipped([b"1", b"bad", b"3", b"later", b"5"], ALL)
     assert contents == ['"1"', '"3"']
     assert reports[-1] == Cut("t", 0, 14, "d")
     assert reports[1].records == 1
@@ -148,7 +190,7 @@ def test_a_range_ends_in_front_of_what_nobody_has_asked_about(shipped: Any) -> N
 
 def test_a_range_ends_in_front_of_dead_letters_that_fit_no_more(shipped: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tolerance, "LetterBox", Box)
-    reports, contents = shipped([b"0", b"1", b"bad", b"3", b"4", b"bad", b"6"], LETTERS)
+    reports, contents = shipped([b"1", b"bad", b"3", b"4", b"bad", b"6"], LETTERS)
     assert contents == ['"1"', '"3"', '"4"']
     staged, tolerated, cut = reports
     assert (staged.last, cut.offset) == (14, 15)
@@ -159,8 +201,8 @@ def test_what_is_a_dead_letter_already_is_neither_row_nor_letter_again(
     shipped: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tolerance, "LetterBox", Box)
-    out = {TopicPartition("t", 0): Letters(20, frozenset({11, 13}))}
-    reports, contents = shipped([b"0", b"bad", b"2", b"now good", b"bad"], LETTERS, out)
+    out = Letters(20, frozenset({11, 13}))
+    reports, contents = shipped([b"bad", b"2", b"now good", b"bad"], LETTERS, out)
     assert contents == ['"2"']
     _, tolerated = reports
     assert (tolerated.letters, tolerated.group_offset) == (1, 1015)  # the box tells what it committed
@@ -179,7 +221,7 @@ AMOUNTS = (METADATA_COLUMN, Column("AMOUNT", column_type("NUMBER(4,0)")))
 
 def test_values_that_have_no_place_in_the_table_are_bad_records(shipped: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ship, "decoders_of", lambda _context: (Plain(), StringDecoder()))
-    values = [b"{}", b'{"amount":1}', b'{"amount":"x"}', b'{"new":2}', b'{"Amount":"3"}']
+    values = [b'{"amount":1}', b'{"amount":"x"}', b'{"new":2}', b'{"Amount":"3"}']
     load = ColumnsLoad(AMOUNTS, exists=True, grow=False)
     reports, contents = shipped(values, ALL, load_of_topic=load)
     assert contents == ["1", "3"]
@@ -198,9 +240,9 @@ def test_no_record_is_judged_by_a_table_that_may_be_another_by_now(
     monkeypatch.setattr(tolerance, "LetterBox", Box)
     load, unsure = ColumnsLoad(AMOUNTS, exists=True, grow=False), frozenset({"t"})
     for config in (NONE, ALL, LETTERS):
-        reports, contents = shipped([b"{}", b'{"amount":1}', b'{"new":2}'], config, load_of_topic=load, unsure=unsure)
+        reports, contents = shipped([b'{"amount":1}', b'{"new":2}'], config, load_of_topic=load, unsure=unsure)
         assert (reports, contents) == ([Doubted("t", 0, "t_116")], [])
-    (staged,), contents = shipped([b"{}", b'{"amount":1}'], ALL, load_of_topic=load, unsure=unsure)
+    (staged,), contents = shipped([b'{"amount":1}'], ALL, load_of_topic=load, unsure=unsure)
     assert (staged.rows, contents) == (1, ["1"])
 
 
@@ -209,9 +251,9 @@ def test_what_a_table_would_need_is_told_and_nothing_staged_or_published(
 ) -> None:
     monkeypatch.setattr(ship, "decoders_of", lambda _context: (Plain(), StringDecoder()))
     monkeypatch.setattr(tolerance, "LetterBox", Box)
-    values = [b"{}", b'{"amount":"x"}', b'{"amount":12345}', b'{"new":"n"}', b'{"amount":1}']
+    values = [b'{"amount":"x"}', b'{"amount":12345}', b'{"new":"n"}', b'{"amount":1}']
     (report,), contents = shipped(values, LETTERS, load_of_topic=ColumnsLoad(AMOUNTS, exists=True, grow=True))
     assert contents == []
     assert report == Wanted("t", 0, "t_116", None, {"NEW": "VARCHAR(16777216)"}, [], {"AMOUNT": "NUMBER(38,0)"})
-    (stopped,), _ = shipped(values[:3], NONE, load_of_topic=ColumnsLoad(AMOUNTS, exists=True, grow=True))
+    (stopped,), _ = shipped(values[:2], NONE, load_of_topic=ColumnsLoad(AMOUNTS, exists=True, grow=True))
     assert (stopped.offset, stopped.reason) == (11, "unfitting_value")  # what is behind it wants nothing yet

@@ -10,6 +10,7 @@ import pytest
 
 from firn.connector.config import SinkConfig
 from firn.errors import FencedError
+from firn.kafka.ranges import OffsetRange
 from firn.retry import Deadline
 from firn.snowflake_faults import MissingObjectError
 from spark_jobs.sink import shipping
@@ -17,6 +18,7 @@ from spark_jobs.sink.columns.wanted import Wanted
 from spark_jobs.sink.dead_letters import Letters
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.ledger import ClaimAgainError, Ledger, TopicPartition
+from spark_jobs.sink.limits import BatchLimit
 from spark_jobs.sink.reports import Doubted, Report, Reports, Staged, Tolerated
 from spark_jobs.sink.shipping import Claimed, Shipping
 
@@ -50,21 +52,32 @@ def ship_and_evolve(
     evolved: list[Wanted],
     looked: list[str] | None = None,
     fenced: bool = False,
+    settled: list[int] | None = None,
 ) -> tuple[Reports, list[Mapping[TopicPartition, Letters]]]:
     """Ship, with these reports of the tasks; what comes of it, and the letters known at each ship.
 
-    evolved: gets what tables were changed for; looked: which ones were looked at again.
+    evolved: gets what tables were changed for; looked: which ones were looked at again; settled: behind how many ships
+    the batch before was waited for.
     """
     looked = [] if looked is None else looked
-    where = TopicPartition("t", 0)
-    context: Any = SimpleNamespace(config=SinkConfig("s"), namespace=Namespace("D", "S"))
-    claimed, table = Claimed(Ledger("s", 4, {where: 0}), {"t": "id"}, {}), Table(fenced=fenced)
-    ships: Any = Shipping(context, None, claimed, table, Deadline(1.0), lambda _: None)  # type: ignore[arg-type]
+    where, config = TopicPartition("t", 0), SinkConfig("s")
+    context: Any = SimpleNamespace(config=config, namespace=Namespace("D", "S"))
+    claimed, table, limit = Claimed(Ledger("s", 4, {where: 0}), {"t": "id"}, {}), Table(fenced=fenced), BatchLimit
+    ships: Any = Shipping(
+        context,
+        None,
+        claimed,
+        table,
+        Deadline(1.0),
+        None,
+        limit(config, waits=False),
+        lambda _: None,  # type: ignore[arg-type]
+    )
     known: list[Mapping[TopicPartition, Letters]] = []
     reports = iter(answers)
 
-    def ship(*_: object) -> Reports:
-        known.append(dict(ships._letters))
+    def ship(_ranges: object, letters: Mapping[TopicPartition, Letters]) -> Reports:
+        known.append(dict(letters))
         return Reports(next(reports))
 
     def evolve(wanted: list[Wanted]) -> tuple[()]:
@@ -75,7 +88,8 @@ def ship_and_evolve(
     monkeypatch.setattr(ships.loads, "evolve", evolve)
     monkeypatch.setattr(ships.loads, "look_again", lambda tables: looked.extend(tables))
     monkeypatch.setattr(shipping, "letters_out", lambda *_: {where: OUT})
-    return ships.ship(None, ["t"]), known
+    settled = settled if settled is not None else []
+    return ships.ship([OffsetRange("t", 0, 0, 5)], {}, lambda: settled.append(len(known))).reports, known
 
 
 def test_letters_that_are_out_before_a_table_changes_are_told_of_with_the_batch(
@@ -84,7 +98,9 @@ def test_letters_that_are_out_before_a_table_changes_are_told_of_with_the_batch(
     first, last = tolerated(0, 2, 7), tolerated(1, 1, 9)
     evolved: list[Wanted] = []
     answers: list[list[Report]] = [[staged(0), first, WANTED], [staged(0), WANTED], [staged(0), staged(1), last]]
-    shipped, known = ship_and_evolve(monkeypatch, *answers, evolved=evolved)
+    settled: list[int] = []
+    shipped, known = ship_and_evolve(monkeypatch, *answers, evolved=evolved, settled=settled)
+    assert settled == [0, 1, 2]  # before tables are looked at, and before each change: the session is free then
     assert evolved == [WANTED, WANTED]
     assert [each.partition for each in shipped.of(Staged)] == [0, 1]
     assert shipped.of(Tolerated) == [first, last]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,9 +13,8 @@ from firn.retry import Deadline
 from firn.snowflake_faults import LockConflictError
 from spark_jobs.sink import watch
 from spark_jobs.sink.batch import PlanAgainError
-from spark_jobs.sink.spark_faults import EngineLostError, translated
+from spark_jobs.sink.spark_faults import EngineFailedError, EngineLostError, translated
 
-LIMIT: Any = SimpleNamespace(outgrown=lambda: False)
 LOGIN: Any = None
 
 
@@ -88,7 +86,7 @@ def test_a_newer_run_ends_an_idle_one_and_a_fault_that_passes_does_not(clock: Cl
 def test_patience_begins_anew_only_once_an_epoch_is_well(clock: Clock, *, well: bool, left: float) -> None:
     deadline = Deadline(60, clock)
     deadline.failed()
-    epoch = watch.Watch(heartbeat(), LIMIT, deadline, changed=lambda: False, look_seconds=30, well=lambda: well)
+    epoch = watch.Watch(heartbeat(), deadline, changed=lambda: False, look_seconds=30, well=lambda: well)
     clock.now += 31
     epoch._heartbeat.committed()
     assert epoch() is None
@@ -96,7 +94,7 @@ def test_patience_begins_anew_only_once_an_epoch_is_well(clock: Clock, *, well: 
 
 
 def test_new_partitions_end_an_epoch(clock: Clock) -> None:
-    epoch = watch.Watch(heartbeat(), LIMIT, Deadline(60), changed=lambda: True, look_seconds=10, well=lambda: True)
+    epoch = watch.Watch(heartbeat(), Deadline(60), changed=lambda: True, look_seconds=10, well=lambda: True)
     assert epoch() is None
     clock.now += 11
     assert isinstance(epoch(), PlanAgainError)
@@ -107,7 +105,7 @@ def test_new_partitions_end_an_epoch(clock: Clock) -> None:
     [
         (ConnectionRefusedError(), EngineLostError),
         (Py4JNetworkError("gone"), EngineLostError),
-        (Py4JError("x"), TransientError),
+        (Py4JError("x"), EngineFailedError),
     ],
 )
 def test_a_jvm_that_is_gone_is_told_from_one_that_complains(raised: Exception, kind: type[Exception]) -> None:

@@ -1,0 +1,329 @@
+"""Ranges of a partition's offsets as Arrow record batches, read by librdkafka. Useful without Spark.
+
+A range is read exactly: from its first offset to its end, also where the last offsets hold no record (transaction
+markers, aborted records, compaction). What keeps it from its end is a typed error, at once or within the reader's
+patience. Message fields go to Arrow as whole columns, from joined buffers.
+
+Not for deciding which ranges are read, nor for what the bytes mean. Whether the topic is still the one that was meant,
+`firn.kafka.cluster.check_topic_ids` tells: ask before and after. Source: librdkafka's CONFIGURATION.md.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as KafkaOffset
+
+from firn.errors import FirnError, TransientError
+from firn.kafka.client import KafkaClient
+from firn.kafka.cluster import with_callbacks
+from firn.kafka.faults import ConnectionFaults, refused_configuration
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+RECORDS = pa.schema(
+    [
+        ("offset", pa.int64()),
+        ("timestamp", pa.int64()),
+        ("timestamp_type", pa.int32()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADERS),
+    ]
+)
+"""A record: offset, Unix milliseconds, what these are (0 creation, 1 appended to the log, -1 none), key, value, headers
+(null where it has none)."""
+
+BATCH_RECORDS, BATCH_BYTES = 10_000, 16 * 1024 * 1024
+BACKLOG_QUEUE, SMALL_QUEUE = 8 * 1024, 1024
+"""KiB that a consumer fetches ahead. What it has fetched beyond the end of a range is thrown away, so ranges of few
+records are read with a small queue."""
+SMALL_RANGE = 20_000
+"""Offsets of a range that the small queue is for."""
+_POLL_SECONDS = 0.1
+_FIRST, _SECOND = itemgetter(0), itemgetter(1)
+_HeaderLists = list[list[tuple[str, bytes | None]] | None]
+_OPTIONS = {
+    # Consumers want a group's name, though they join none and commit nothing.
+    "group.id": "firn-reader",
+    # As Java's consumers have it (librdkafka's own default is read_committed).
+    "isolation.level": "read_uncommitted",
+    # As Java's consumers do: a record that a disk or a network damaged is refused. The cost: docs/performance.md.
+    "check.crcs": "true",
+    "fetch.wait.max.ms": "100",
+    "fetch.error.backoff.ms": "50",
+    # After a full queue the next fetch begins within this time: with librdkafka's own second, a fast reader waits.
+    "fetch.queue.backoff.ms": "5",
+    "queued.min.messages": "1000000",
+}
+_FORCED = {
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    # Where the last offsets of a range hold no record, only this event tells that nothing comes any more.
+    "enable.partition.eof": "true",
+    # An offset that is gone is an error: going on elsewhere would leave records out.
+    "auto.offset.reset": "error",
+}
+
+
+class GoneRangeError(TransientError):
+    """Kafka does not hold the range's first offset (any more): who planned it has to look at the topic again."""
+
+
+class StalledRangeError(TransientError):
+    """The range did not come to its end in time; the message says what is known about why. seconds: so long."""
+
+    seconds = 0.0
+
+
+@dataclass(frozen=True)
+class OffsetRange:
+    """Offsets [start, end) of one partition."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} offsets {self.start} to {self.end - 1}"
+
+    def __len__(self) -> int:
+        return max(0, self.end - self.start)
+
+
+class RangeReader:
+    """Reads ranges one after the other, over connections that stay open. For one thread; not to be used across a fork.
+
+    patience: seconds without anything new before a range counts as stalled. queue: KiB to fetch ahead.
+    """
+
+    def __init__(self, client: KafkaClient, *, patience: float = 60.0, queue: int = BACKLOG_QUEUE) -> None:
+        self.patience = patience
+        self._faults = ConnectionFaults(client.brokers)
+        config = _OPTIONS | client.librdkafka() | _FORCED | {"queued.max.messages.kbytes": str(queue)}
+        try:
+            self._consumer = Consumer(with_callbacks(config, self._faults))
+        except KafkaException as error:
+            raise refused_configuration(error.args[0], client.brokers) from None
+
+    def read(
+        self, wanted: OffsetRange, *, records: int = BATCH_RECORDS, size: int = BATCH_BYTES
+    ) -> Iterator[pa.RecordBatch]:
+        """The range's records as batches (`RECORDS`) of at most `records` rows, closed at the first that passes `size`
+        bytes.
+
+        Raises GoneRangeError where the first offset is gone, StalledRangeError where nothing new came within the
+        patience, and Authentication-, Privilege- or ConfigError as Kafka tells.
+        """
+        if not len(wanted):
+            return
+        position = wanted.start
+        self._consumer.assign([KafkaOffset(wanted.topic, wanted.partition, position)])
+        try:
+            while position < wanted.end:
+                chunk = self._chunk(wanted, position, records, size)
+                position = chunk.position
+                if len(chunk):
+                    yield chunk.batch()
+        finally:
+            self._consumer.unassign()  # else it goes on to fetch what lies behind
+
+    def close(self) -> None:
+        """End the connections."""
+        self._consumer.close()
+
+    def _chunk(self, wanted: OffsetRange, position: int, records: int, size: int) -> _Chunk:
+        """Messages of the range from `position` on, for one batch."""
+        chunk = _Chunk(position)
+        quiet_since = time.monotonic()
+        while chunk.position < wanted.end and len(chunk) < records and chunk.size < size:
+            # What is there already, which the queue's size bounds; never more than the range can still have.
+            most = min(records - len(chunk), wanted.end - chunk.position)
+            found = self._consumer.consume(most, 0) or self._consumer.consume(1, _POLL_SECONDS)
+            if found:
+                before = chunk.position
+                self._take(chunk, found, wanted)
+                if chunk.position > before:
+                    quiet_since = time.monotonic()
+            if time.monotonic() - quiet_since > self.patience:
+                raise self._stalled(wanted, chunk)
+            if not found and (cause := self._faults.terminal()) is not None:
+                raise cause
+        return chunk
+
+    def _take(self, chunk: _Chunk, found: list[Message], wanted: OffsetRange) -> None:
+        """Add what was consumed to the chunk. Raises what an error among it says."""
+        if any(map(Message.error, found)) or not chunk.position <= _offset(found[0]) <= _offset(found[-1]) < wanted.end:
+            for each in found:
+                self._take_one(chunk, each, wanted)
+        else:
+            chunk.add(found, _offset(found[-1]) + 1)
+        self._faults.clear()
+
+    def _take_one(self, chunk: _Chunk, message: Message, wanted: OffsetRange) -> None:
+        error = message.error()
+        if error is not None and error.code() == KafkaError._PARTITION_EOF:
+            # The end of what can be read now. Below the range's end something is still to come, or will never.
+            chunk.end_seen = _offset(message)
+            if chunk.end_seen >= wanted.end:
+                chunk.position = wanted.end
+        elif error is not None:
+            raise self._fault(wanted, chunk.position, error)
+        elif _offset(message) >= wanted.end:
+            chunk.position = wanted.end
+        elif _offset(message) >= chunk.position:
+            chunk.add([message], _offset(message) + 1)
+
+    def _fault(self, wanted: OffsetRange, position: int, error: KafkaError) -> FirnError:
+        if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            return GoneRangeError(
+                f"Kafka does not hold offset {position} of {wanted.topic}-{wanted.partition}.",
+                where=f"brokers {self._faults.brokers}",
+                next_step="Look at the topic's first and last offset: records expired, or the topic was made again.",
+            )
+        return self._faults.explain(error, f"read {wanted}")
+
+    def _stalled(self, wanted: OffsetRange, chunk: _Chunk) -> FirnError:
+        """What is known about a range that does not come to its end."""
+        if chunk.end_seen is not None:
+            what = f"Only offsets below {chunk.end_seen} can be read"
+        else:
+            what = self._leaderless(wanted) or f"Kafka sends nothing from offset {chunk.position} on"
+        cause = self._faults.explain(KafkaError(KafkaError._TIMED_OUT), f"read {wanted}")
+        if not isinstance(cause, TransientError):
+            return cause
+        error = StalledRangeError(
+            f"{wanted} could not be read within {self.patience:.0f} s: {what}.",
+            where=cause.where,
+            next_step=cause.next_step,
+        )
+        error.seconds = self.patience
+        return error
+
+    def _leaderless(self, wanted: OffsetRange) -> str | None:
+        """What the cluster says about the partition, if it says anything wrong."""
+        try:
+            topic = self._consumer.list_topics(wanted.topic, timeout=5).topics[wanted.topic]
+        except KafkaException as error:
+            return str(error.args[0].str())
+        partition = topic.partitions.get(wanted.partition)
+        if topic.error is not None:
+            return str(topic.error.str())
+        if partition is None:
+            return "there is no such partition"
+        return "the partition has no leader" if partition.leader < 0 else None
+
+
+def _offset(message: Message) -> int:
+    return cast("int", message.offset())
+
+
+class _Chunk:
+    """Records for one batch. position: the next offset. end_seen: where the log ended when its end was met last."""
+
+    def __init__(self, position: int) -> None:
+        self.position, self.size = position, 0
+        self.end_seen: int | None = None
+        self._messages: list[Message] = []
+        self._keys: list[bytes | None] = []
+        self._values: list[bytes | None] = []
+        self._headers = _Headers()
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def add(self, messages: list[Message], position: int) -> None:
+        """Take over messages whose last offset is `position` - 1."""
+        keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
+        self._messages += messages
+        self._keys += keys
+        self._values += values
+        headers = cast("_HeaderLists", list(map(Message.headers, messages)))
+        self.size += _size(keys) + _size(values) + self._headers.add(headers)
+        self.position = position
+
+    def batch(self) -> pa.RecordBatch:
+        """The records as columns."""
+        count, messages = len(self._messages), self._messages
+        times = np.fromiter(chain.from_iterable(map(Message.timestamp, messages)), np.int64, 2 * count)
+        kinds = times[::2].astype(np.int32) - 1  # librdkafka: 0 none, 1 creation, 2 append
+        columns = [
+            pa.array(np.fromiter(map(Message.offset, messages), np.int64, count)),
+            pa.array(times[1::2].copy()),
+            pa.array(kinds),
+            binary_array(self._keys),
+            binary_array(self._values),
+            self._headers.array(),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=RECORDS)
+
+
+class _Headers:
+    """The headers of records, flattened: mostly there are none, or the same few names in each record."""
+
+    def __init__(self) -> None:
+        self._counts: list[int] = []
+        self._none: list[bool] = []
+        self._names: list[str] = []
+        self._values: list[bytes | None] = []
+
+    def add(self, lists: _HeaderLists) -> int:
+        """Take over the headers of more records; returns the bytes of their values."""
+        self._none += [each is None for each in lists]
+        if lists.count(None) == len(lists):
+            self._counts += [0] * len(lists)
+            return 0
+        given = [each or [] for each in lists]
+        self._counts += map(len, given)
+        entries = list(chain.from_iterable(given))
+        values = list(map(_SECOND, entries))
+        self._names += map(_FIRST, entries)
+        self._values += values
+        return _size(values)
+
+    def array(self) -> pa.ListArray:
+        if not self._names and all(self._none):
+            return pa.nulls(len(self._counts), HEADERS)
+        bounds = np.zeros(len(self._counts) + 1, np.int32)
+        np.cumsum(self._counts, out=bounds[1:])
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(self._names))}
+        codes = np.fromiter(map(numbers.__getitem__, self._names), np.int32, len(self._names))
+        names = pa.array(list(numbers), pa.string()).take(pa.array(codes))
+        items = pa.StructArray.from_arrays([names, binary_array(self._values)], fields=list(HEADERS.value_type))
+        mask = pa.array(self._none) if any(self._none) else None
+        return pa.ListArray.from_arrays(pa.array(bounds), items, type=HEADERS, mask=mask)
+
+
+def _size(values: list[bytes | None]) -> int:
+    try:
+        return sum(map(len, values))  # type: ignore[arg-type]
+    except TypeError:  # nulls among them
+        return sum(len(value) for value in values if value)
+
+
+def binary_array(values: list[bytes | None]) -> pa.BinaryArray:
+    """The same as `pa.array(values, pa.binary())`, from joined bytes: in a third of its time.
+
+    Raises pyarrow's ArrowCapacityError for more bytes than one array holds.
+    """
+    nulls = values.count(None)
+    if nulls == len(values):
+        return pa.nulls(nulls, pa.binary())
+    validity, texts = None, cast("list[bytes]", values)
+    if nulls:
+        validity = pa.array([value is not None for value in values]).buffers()[1]
+        texts = [value or b"" for value in values]
+    bounds = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=bounds[1:])
+    if bounds[-1] > np.iinfo(np.int32).max:
+        raise pa.ArrowCapacityError(f"{bounds[-1]} bytes do not fit into one array")
+    buffers = [validity, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(b"".join(texts))]
+    return pa.Array.from_buffers(pa.binary(), len(texts), buffers, null_count=nulls)

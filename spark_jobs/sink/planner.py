@@ -1,0 +1,92 @@
+"""What the next batch reads: ranges of offsets from the sink's positions to Kafka's ends, cut by the batch limits.
+
+The ledger is the only plan: no offset is written down before it is committed. Not for reading (`firn.kafka.ranges`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from firn.connector.config import BufferConfig
+from firn.kafka.ranges import OffsetRange
+from spark_jobs.sink.ledger import TopicPartition
+from spark_jobs.sink.limits import BatchLimit
+
+Ends = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]]
+T = TypeVar("T")
+
+
+class Planner:
+    """Plans the batches of one epoch, one at a time.
+
+    ends: Kafka's end offsets of partitions, as `isolation.level` shows them. buffer: how long a batch may wait to
+    become worth its commit; None for a run that takes what is available when it begins, and then ends.
+    """
+
+    def __init__(
+        self,
+        ends: Ends,
+        limit: BatchLimit,
+        buffer: BufferConfig | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ends, self._limit, self._buffer, self._clock = ends, limit, buffer, clock
+        self._targets: Mapping[TopicPartition, int] | None = None
+        self._last_batch = float("-inf")
+
+    def next(self, positions: Mapping[TopicPartition, int]) -> list[OffsetRange]:
+        """The ranges of the next batch; none where nothing is there, or it is not worth a batch yet.
+
+        Raises as `ends` does.
+        """
+        backlog = self._backlog(positions)
+        waiting = sum(map(len, backlog))
+        if not waiting or (self._buffer and not self._due(waiting, self._buffer)):
+            return []
+        self._last_batch = self._clock()
+        return cut(backlog, self._limit.records)
+
+    def done(self, positions: Mapping[TopicPartition, int]) -> bool:
+        """Whether a run that takes what is available has planned all of it."""
+        if self._buffer or self._targets is None:
+            return False
+        return all(at >= self._targets.get(where, at) for where, at in positions.items())
+
+    def _backlog(self, positions: Mapping[TopicPartition, int]) -> list[OffsetRange]:
+        if self._buffer:
+            ends = self._ends(sorted(positions))
+        else:
+            ends = self._targets = self._targets or self._ends(sorted(positions))
+        return [OffsetRange(*w, at, ends[w]) for w, at in sorted(positions.items()) if ends.get(w, at) > at]
+
+    def _due(self, waiting: int, buffer: BufferConfig) -> bool:
+        """Whether enough wait, or the batch before began so long ago that nothing waits any longer."""
+        return waiting >= self._limit.waiting or self._clock() - self._last_batch >= buffer.seconds
+
+
+def cut(backlog: Sequence[OffsetRange], records: int) -> list[OffsetRange]:
+    """The beginnings of these ranges, `records` offsets in all: each partition has its share of what waits.
+
+    A partition with a short backlog is not starved: it gets one offset at least, as long as there are any.
+    """
+    left, waiting = records, sum(map(len, backlog))
+    ranges = []
+    # The shortest first: what rounding leaves goes to those that have the most.
+    for each in sorted(backlog, key=len):
+        share = min(len(each), max(1, left * len(each) // waiting), left)
+        left, waiting = left - share, waiting - len(each)
+        if share:
+            ranges.append(OffsetRange(each.topic, each.partition, each.start, each.start + share))
+    return sorted(ranges, key=lambda each: (each.topic, each.partition))
+
+
+def grouped(works: Sequence[T], groups: int, size: Callable[[T], int]) -> list[list[T]]:
+    """Works in at most so many groups of about equal size: the largest first, each to the group with the least."""
+    chosen: list[tuple[int, list[T]]] = [(0, []) for _ in range(min(groups, len(works)))]
+    for each in sorted(works, key=size, reverse=True):
+        at = min(range(len(chosen)), key=lambda number: chosen[number][0])
+        total, members = chosen[at]
+        chosen[at] = (total + size(each), [*members, each])
+    return [members for _, members in chosen]
