@@ -41,10 +41,9 @@ def made(stack, topic: Topic) -> Iterator[LeftSink]:
 @pytest.fixture
 def sink(made: LeftSink, tmp_path: Path) -> LeftSink:
     """A sink that ended and left something everywhere."""
-    own = LeftSink(made.settings, f"s{uuid.uuid4().hex[:8]}", made.topic, tmp_path / "checkpoints", made.connection)
+    own = LeftSink(made.settings, f"s{uuid.uuid4().hex[:8]}", made.topic, tmp_path, made.connection)
     epoch = own.claim().epoch
     own.stage_files(epoch)
-    own.make_checkpoints(epoch)
     own.make_groups()
     return own
 
@@ -106,17 +105,14 @@ def test_a_sink_that_runs_is_shown_and_not_cleaned(stack, sink: LeftSink, tmp_pa
 
 def test_places_that_do_not_tell_must_be_left_on_purpose(stack, sink: LeftSink, tmp_path: Path) -> None:
     before, away = sink.left(), {"FIRN_KAFKA_SECRET_ID": "none/such"}
-    elsewhere = {"firn__checkpoint__location": "s3a://bucket/checkpoints"}
-    refused = stack.run("sink", "clean", sink.file(tmp_path, **elsewhere), "--yes", "--json", check=False, env=away)
+    refused = stack.run("sink", "clean", sink.file(tmp_path), "--yes", "--json", check=False, env=away)
     assert refused.returncode == 3
     rows = [json.loads(line) for line in refused.stdout.splitlines()]
     unseen = [row["what"] for row in rows if row["action"] == "not looked at"]
-    assert unseen == ["checkpoints", *["consumer group"] * 3]
+    assert unseen == ["consumer group"] * 3
     assert "Kafka could not be looked at, so nothing was removed" in refused.stderr
     assert "--skip-kafka" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert sink.left() == before
-    stack.run(
-        "sink", "clean", sink.file(tmp_path, **elsewhere), "--yes", "--skip-kafka", "--skip-checkpoints", env=away
-    )
-    assert sink.left() == NOTHING | {key: before[key] for key in ("groups", "checkpoints")}
+    stack.run("sink", "clean", sink.file(tmp_path), "--yes", "--skip-kafka", env=away)
+    assert sink.left() == NOTHING | {"groups": before["groups"]}

@@ -1,8 +1,7 @@
-"""Faults of what lies between Kafka and the table: files of the stage, Spark's plans, the topic's partitions."""
+"""Faults of what lies between Kafka and the table: files of the stage, the topic's partitions."""
 
 from __future__ import annotations
 
-import shutil
 import time
 
 from tests.soak.schedule import Planned
@@ -27,15 +26,6 @@ def drop_staged_files(world: World, planned: Planned) -> Fired:
     with world.connection() as connection, connection.cursor() as cursor:
         wait_until(strikes, seconds=SETTLE_SECONDS, what="COPY misses a file that was removed")
     return Fired(at, f"{removed} staged files were removed, and COPY missed them")
-
-
-def delete_checkpoint(world: World, planned: Planned) -> Fired:
-    """The folder with Spark's plans is deleted while the query runs."""
-    folders = sorted((world.stack.root / "checkpoints" / "firn").glob(f"*/{world.sink}"))
-    assert folders, "there is no checkpoint"
-    at = time.time()
-    shutil.rmtree(folders[0])
-    return Fired(at, f"{folders[0].relative_to(world.stack.root)} was deleted")
 
 
 def add_partition(world: World, planned: Planned) -> Fired:

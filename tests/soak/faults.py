@@ -26,6 +26,5 @@ FAULTS: dict[str, Callable[[World, Planned], Fired]] = {
     "lose-answers": server_faults.lose_answers,
     "lose-commit-answer": server_faults.lose_commit_answer,
     "drop-staged-files": data_faults.drop_staged_files,
-    "delete-checkpoint": data_faults.delete_checkpoint,
     "add-partition": data_faults.add_partition,
 }

@@ -24,7 +24,6 @@ KINDS: dict[str, float] = {
     "lose-answers": 6,
     "lose-commit-answer": 40,
     "drop-staged-files": 8,
-    "delete-checkpoint": 6,
     "add-partition": 8,
 }
 """Every kind, with the seconds that injecting it and recovering from it usually take here."""

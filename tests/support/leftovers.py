@@ -1,4 +1,4 @@
-"""What a sink leaves behind, made without running one: ledger rows, staged files, checkpoints, groups, marks."""
+"""What a sink leaves behind, made without running one: ledger rows, staged files, groups, marks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from firn.kafka import cluster
 from firn.kafka.client import client_from_settings
 from firn.settings import Settings
 from firn.snowflake import SnowflakeLogin, query
-from spark_jobs.sink.context import checkpoint_folder
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.ledger import KafkaPartition, Ledger
 from spark_jobs.sink.ledger import TopicPartition as Where
@@ -31,13 +30,13 @@ from tests.support.sinks import login_of
 class LeftSink:
     """A sink named `name` of topic `topic` (which need not exist), in the schema of `settings`.
 
-    connection: a session for all that one thread does here.
+    folder: where its files are made before they are staged. connection: a session for all that one thread does here.
     """
 
     settings: Settings
     name: str
     topic: str
-    checkpoints: Path
+    folder: Path
     connection: SnowflakeConnection
 
     @property
@@ -48,7 +47,6 @@ class LeftSink:
             "topics": self.topic,
             "snowflake.topic2table.map": f"{self.topic}:T_{self.name.upper()}",
             "snowflake.schema.name": self.settings.snowflake_schema,
-            "firn.checkpoint.location": str(self.checkpoints),
         }
 
     @property
@@ -65,11 +63,6 @@ class LeftSink:
     def namespace(self) -> Namespace:
         """Where its ledger and stage are."""
         return Namespace(self.login.database, self.login.schema)
-
-    @property
-    def folder(self) -> Path:
-        """Its checkpoints."""
-        return Path(checkpoint_folder(self.config, self.settings, self.login))
 
     @property
     def groups(self) -> list[str]:
@@ -97,12 +90,12 @@ class LeftSink:
         """Files on their way; with `keep`, the owner row says that COPY refused them."""
         stage = Stage(self.namespace, self.name, epoch)
         folder = stage.folder("T", self.topic, 0)
-        local = self.checkpoints.parent / "staged"
+        local = self.folder / "staged"
         local.mkdir(exist_ok=True)
         paths = []
         stage.ensure(self.connection)
         for number in range(count):
-            name = stage.file_name(number, number, 0)
+            name = stage.file_name(number, number)
             (local / name).write_bytes(b"12345")
             stage.put(self.connection, local / name, folder)
             paths.append(folder + name)
@@ -113,17 +106,11 @@ class LeftSink:
     def stage_foreign(self) -> str:
         """A file of somebody else under the sink's name."""
         stage = Stage(self.namespace, self.name, 0)
-        local = self.checkpoints.parent / "notes.txt"
+        local = self.folder / "notes.txt"
         local.write_text("mine")
         stage.ensure(self.connection)
         stage.put(self.connection, local, f"{self.name}/")
         return f"{self.name}/notes.txt"
-
-    def make_checkpoints(self, *epochs: int) -> None:
-        """Folders as Spark leaves them, ten bytes each."""
-        for epoch in epochs:
-            (self.folder / str(epoch) / "offsets").mkdir(parents=True)
-            (self.folder / str(epoch) / "offsets" / "0").write_text("0123456789")
 
     def make_groups(self, topic: str = "", groups: list[str] | None = None) -> None:
         """Its consumer groups with one offset each; the topic must exist."""
@@ -153,7 +140,6 @@ class LeftSink:
         return {
             "files": files,
             "rows": len(rows),
-            "checkpoints": sorted(each.name for each in self.folder.iterdir()) if self.folder.exists() else [],
             "groups": sorted(cluster.find_groups(admin, self.groups)),
             "marks": sorted(cluster.find_topics(admin, [f"firn-replay-{self.name}"])),
         }
@@ -163,4 +149,4 @@ class LeftSink:
         return replace(self, name=name)
 
 
-NOTHING: Mapping[str, Any] = {"files": [], "rows": 0, "checkpoints": [], "groups": [], "marks": []}
+NOTHING: Mapping[str, Any] = {"files": [], "rows": 0, "groups": [], "marks": []}

@@ -40,7 +40,7 @@ def test_every_definition_is_whole(parameter: Parameter) -> None:
         *("auto.create.tables", "auto.evolve", "input.data.format", "input.key.format", "kafka.auth.mode"),
         *("kafka.service.account.id", "schema.context.name", "max.poll.interval.ms", "auto.restart.on.user.error"),
         *("firn.snowflake.warehouse", "firn.batch.records", "firn.batch.bytes", "firn.trigger.interval.seconds"),
-        *("firn.topics.refresh.seconds", "firn.checkpoint.location", "key.converter.schemas.enable"),
+        *("firn.topics.refresh.seconds", "firn.share.target", "key.converter.schemas.enable"),
         *("value.converter.schema.registry.url", "value.converter.basic.auth.credentials.source"),
     ],
 )

@@ -162,7 +162,7 @@ def test_stopping_goes_the_other_way(tmp_path: Path) -> None:
 
 def test_purge_empties_the_home_but_keeps_the_jvm_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stack, "JVM_DIR", tmp_path / "jvm")
-    for name in ("jvm/kafka.jar", "data/kafka/logs/00.log", "logs/kafka.log", "sinks/s/checkpoint/0", "stack.json"):
+    for name in ("jvm/kafka.jar", "data/kafka/logs/00.log", "logs/kafka.log", "spark/blockmgr-0/0", "stack.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     stack.down(tmp_path, lambda _: None, purge=True)

@@ -26,7 +26,7 @@ from spark_jobs.sink.ledger import Position, TopicPartition
 from spark_jobs.sink.ledger_owner import CleaningError, SinkRunsError
 from spark_jobs.sink.ledger_rows import LedgerRows
 from spark_jobs.sink.ledger_table import LedgerTable
-from spark_jobs.sink.leftovers import Checkpoints, Groups, look_at_checkpoints
+from spark_jobs.sink.leftovers import Groups
 from spark_jobs.sink.stage import Stage
 from tests.support.kafka import Topic
 from tests.support.leftovers import NOTHING, LeftSink
@@ -57,7 +57,7 @@ def connection(own_settings: Settings) -> Iterator[SnowflakeConnection]:
 @pytest.fixture
 def sink(own_settings: Settings, topic: Topic, tmp_path: Path, connection: SnowflakeConnection) -> LeftSink:
     """A sink of a new name, of which nothing is there yet."""
-    return LeftSink(own_settings, f"s{uuid.uuid4().hex[:8]}", topic.name, tmp_path / "checkpoints", connection)
+    return LeftSink(own_settings, f"s{uuid.uuid4().hex[:8]}", topic.name, tmp_path, connection)
 
 
 @pytest.fixture
@@ -65,7 +65,6 @@ def full(sink: LeftSink) -> LeftSink:
     """A sink that ended and left something everywhere."""
     epoch = sink.claim().epoch
     sink.stage_files(epoch, 2)
-    sink.make_checkpoints(epoch)
     sink.make_groups()
     return sink
 
@@ -91,8 +90,6 @@ def test_all_that_a_sink_left_is_found_and_removed_and_nothing_else(sink: LeftSi
     sink.stage_files(epoch, 3)
     sink.stage_files(epoch, 1, keep=True)
     foreign = sink.stage_foreign()
-    sink.make_checkpoints(1, epoch + 1)
-    (sink.folder / "notes").mkdir()
     sink.make_groups()
     sink.make_marks(sink.name)
     other = sink.renamed(f"{sink.name}2")
@@ -105,11 +102,9 @@ def test_all_that_a_sink_left_is_found_and_removed_and_nothing_else(sink: LeftSi
         ("ledger: position", "remove", 1, None),
         ("staged files", "remove", 3, 15),
         ("kept files", "remove", 1, 5),
-        ("checkpoints", "remove", 2, 20),
         *[("consumer group", "remove", 1, None)] * 3,
         ("replay marks", "remove", None, None),
         ("other file", "leave", 1, 4),
-        ("other file", "leave", 1, None),
         ("table", "leave", 1, 0),
         ("ledger", "leave", None, None),
         ("stage", "leave", None, None),
@@ -117,7 +112,7 @@ def test_all_that_a_sink_left_is_found_and_removed_and_nothing_else(sink: LeftSi
     ]
     act.clean(found)
     assert act.look().removable == []
-    assert sink.left() == NOTHING | {"files": [foreign], "checkpoints": ["notes"]}
+    assert sink.left() == NOTHING | {"files": [foreign]}
     assert (other.left()["files"], other.left()["rows"]) == (others_files, 2)
     assert query(sink.connection, f"SELECT N FROM {table}") == [{"N": 1}]
 
@@ -133,7 +128,7 @@ def test_the_findings_say_what_the_rows_say(full: LeftSink) -> None:
     assert found["topic"].by_hand == f"kafka-topics --delete --topic '{full.topic}'"
 
 
-STEPS = [(Stage, "remove_epoch"), (Checkpoints, "remove"), (Groups, "remove"), (LedgerRows, "delete")]
+STEPS = [(Stage, "remove_epoch"), (Groups, "remove"), (LedgerRows, "delete")]
 
 
 @pytest.mark.stack
@@ -324,7 +319,7 @@ def test_a_name_begins_above_every_epoch_that_it_had(sink: LeftSink) -> None:
     """Also above those that a ledger which was dropped knows nothing of."""
     sink.claim()
     sink.stage_files(40)
-    sink.make_checkpoints(50)
+    sink.stage_files(50)
     clean(sink)
     assert sink.left() == NOTHING
     late = sink.stage_files(40)  # of a task that froze
@@ -338,7 +333,7 @@ def test_a_name_begins_above_every_epoch_that_it_had(sink: LeftSink) -> None:
 @pytest.mark.stack
 def test_files_without_a_row_in_the_ledger_are_cleaned_too(sink: LeftSink) -> None:
     sink.stage_files(7)
-    sink.make_checkpoints(3)
+    sink.stage_files(3)
     clean(sink)
     assert sink.left() == NOTHING
 
@@ -355,7 +350,6 @@ def test_an_older_clean_does_not_touch_the_sink_that_began_since(
         new = full.claim(run_id="new life", ended=False).epoch
         full.make_groups()
         full.stage_files(new)
-        full.make_checkpoints(new)
         remove_files(older, found, epoch)
 
     monkeypatch.setattr(Cleaner, "_remove_files", overtaken)
@@ -363,7 +357,7 @@ def test_an_older_clean_does_not_touch_the_sink_that_began_since(
         clean(full)
     left = full.left()
     assert (left["rows"], left["groups"]) == (2, sorted(full.groups))
-    assert (len(left["files"]), len(left["checkpoints"])) == (1, 1)
+    assert len(left["files"]) == 1
 
 
 @pytest.mark.stack
@@ -417,7 +411,7 @@ def test_places_that_do_not_tell_hide_no_other(full: LeftSink) -> None:
     unseen = [each for each in found.findings() if each.unseen]
     assert [each.name for each in unseen] == full.groups
     assert {each.row()["action"] for each in unseen} == {"not looked at"}
-    assert len([each for each in found.removable if each.what != "consumer group"]) == 4
+    assert len([each for each in found.removable if each.what != "consumer group"]) == 3
     act.clean(act.look(kafka=False))
     assert full.left() == NOTHING | {"groups": sorted(full.groups)}
 
@@ -434,43 +428,3 @@ def test_it_says_what_a_new_start_would_do_while_the_table_has_rows(sink: LeftSi
     assert "AGAIN FROM THE START" in told("earliest")
     assert "TWICE" in told("earliest")
     assert "NOT loaded" in told("latest")
-
-
-@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}"])
-def test_checkpoints_on_this_machine_are_seen(tmp_path: Path, form: str) -> None:
-    (tmp_path / "3").mkdir()
-    (tmp_path / "3" / "metadata").write_text("12345")
-    (tmp_path / "11").mkdir()
-    found = look_at_checkpoints(form.format(tmp_path), "spark://cluster:7077")
-    assert (found.epochs, found.size) == ((3, 11), 5)
-    found.remove(3)
-    assert [each.name for each in tmp_path.iterdir()] == ["11"]
-    found.remove(11)
-    assert not tmp_path.exists()
-
-
-@pytest.mark.parametrize("location", ["s3a://bucket/x", "hdfs:///x", "file://host/x"])
-def test_checkpoints_elsewhere_are_left_to_a_person(location: str) -> None:
-    with pytest.raises(ConfigError, match="by Spark alone") as raised:
-        look_at_checkpoints(location, "local[*]")
-    assert f"hadoop fs -rm -r '{location}'" in raised.value.next_step
-
-
-def test_a_plain_path_that_is_not_here_may_be_the_clusters(tmp_path: Path) -> None:
-    absent = str(tmp_path / "absent")
-    assert look_at_checkpoints(absent, "local[2]").findings() == []
-    with pytest.raises(ConfigError, match="by Spark alone"):
-        look_at_checkpoints(absent, "yarn")
-
-
-def test_a_checkpoint_that_may_not_be_removed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "3").mkdir()
-    found = look_at_checkpoints(str(tmp_path), "local")
-
-    def denied(path: Path) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr("shutil.rmtree", denied)
-    with pytest.raises(TerminalError, match="Permission denied") as raised:
-        found.remove(3)
-    assert raised.value.where == str(tmp_path / "3")
