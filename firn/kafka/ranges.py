@@ -193,15 +193,15 @@ class RangeReader:
 
     def _stalled(self, wanted: OffsetRange, chunk: _Chunk) -> FirnError:
         """What is known about a range that does not come to its end."""
-        if chunk.end_seen is not None:
-            what = f"Only offsets below {chunk.end_seen} can be read"
-        else:
-            what = self._leaderless(wanted) or f"Kafka sends nothing from offset {chunk.position} on"
-        cause = self._faults.explain(KafkaError(KafkaError._TIMED_OUT), f"read {wanted}")
+        cause = self._faults.explain(KafkaError(KafkaError._TIMED_OUT), f"read from offset {chunk.position} on")
         if not isinstance(cause, TransientError):
             return cause
+        if chunk.end_seen is not None:
+            what = f"Only offsets below {chunk.end_seen} can be read."
+        else:
+            what = self._leaderless(wanted) or cause.what
         error = StalledRangeError(
-            f"{wanted} could not be read within {self.patience:.0f} s: {what}.",
+            f"{wanted} could not be read within {self.patience:.0f} s. {what}",
             where=cause.where,
             next_step=cause.next_step,
         )
@@ -212,14 +212,14 @@ class RangeReader:
         """What the cluster says about the partition, if it says anything wrong."""
         try:
             topic = self._consumer.list_topics(wanted.topic, timeout=5).topics[wanted.topic]
-        except KafkaException as error:
-            return str(error.args[0].str())
+        except KafkaException:
+            return None
         partition = topic.partitions.get(wanted.partition)
         if topic.error is not None:
-            return str(topic.error.str())
+            return f"{topic.error.str()}."
         if partition is None:
-            return "there is no such partition"
-        return "the partition has no leader" if partition.leader < 0 else None
+            return "There is no such partition."
+        return "The partition has no leader." if partition.leader < 0 else None
 
 
 def _offset(message: Message) -> int:

@@ -127,8 +127,7 @@ class Stream:
 
     def _stage(self) -> None:
         """Plan and stage the next batch in its thread, behind the one that commits."""
-        self._number += 1
-        number, positions, letters, before = self._number, self._ledger.positions(), self._letters, self._commit
+        number, positions, letters, before = self._number + 1, self._ledger.positions(), self._letters, self._commit
 
         def settled() -> None:
             if before is not None:
@@ -150,6 +149,7 @@ class Stream:
         if batch is None:
             self._last = self._last or self._planner.done(self._ledger.positions())
             return
+        self._number += 1
         moves = self._ledger.stage(batch.ranges, {each.where: each.offset for each in batch.ends})
         self._letters = batch.shipped.letters
         self._commit = _Commit(batch, moves, self._committers.submit(self._runner.commit, batch, moves))

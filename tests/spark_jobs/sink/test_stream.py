@@ -1,0 +1,303 @@
+"""How one epoch's batches overlap: commits in order, a fault held until its turn, and nothing left behind at an end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from firn.errors import FencedError, FirnError, TransientError
+from firn.kafka.ranges import OffsetRange
+from spark_jobs.sink import stream as streams
+from spark_jobs.sink.batch import Committed, StagedBatch, StopRequestedError
+from spark_jobs.sink.dead_letters import Letters
+from spark_jobs.sink.ledger import Ledger, Move, TopicPartition
+from spark_jobs.sink.planner import Planner
+from spark_jobs.sink.reports import Cut, Read, Report, Reports, Stopped, Tolerated
+from spark_jobs.sink.shipping import LettersOut, Shipped, letters_after
+from spark_jobs.sink.stream import Stream
+
+P0 = TopicPartition("t", 0)
+SECONDS = 10.0
+
+
+class NewPlanError(TransientError):
+    """A reason to end that is no stop."""
+
+
+class Plan(Planner):
+    """Ten offsets a batch, so many batches; `done` behind the last one where a run takes what is available."""
+
+    def __init__(self, batches: int, *, once: bool = True) -> None:
+        self._batches, self._once = batches, once
+
+    def next(self, positions: Any) -> list[OffsetRange]:
+        at = positions[P0]
+        return [OffsetRange("t", 0, at, at + 10)] if at < 10 * self._batches else []
+
+    def done(self, positions: Any) -> bool:
+        return self._once and positions[P0] >= 10 * self._batches
+
+
+class Runner:
+    """Stages and commits as a test says, and notes what happens in which order."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.letters: list[frozenset[int]] = []
+        self.before_stage: dict[int, Callable[[Callable[[], None]], object]] = {}
+        self.before_commit: dict[int, Callable[[], object]] = {}
+        self.more: dict[int, list[Report]] = {}
+
+    def stage(
+        self, number: int, ranges: Sequence[OffsetRange], letters: LettersOut, settled: Callable[[], None]
+    ) -> StagedBatch:
+        self.events.append(f"stage {number}")
+        self.letters.append(letters.get(P0, Letters()).published)
+        self.before_stage.get(number, lambda _settled: None)(settled)
+        reports = Reports([Read("t", 0, ranges[0].start, ranges[0].end, 10), *self.more.get(number, [])])
+        self.events.append(f"staged {number}")
+        return StagedBatch(f"1-{number}", Shipped(reports, letters_after(letters, reports.of(Tolerated))), 0.0)
+
+    def commit(self, batch: StagedBatch, moves: tuple[Move, ...]) -> Committed:
+        number = int(batch.name.split("-")[1])
+        self.events.append(f"commit {number}")
+        self.before_commit.get(number, lambda: None)()
+        self.events.append(f"committed {number}")
+        return Committed(batch.name, 10, 0, 0, 1, moves, tuple(batch.tolerated), 0.0, 0.0)
+
+    def after(self, batch: StagedBatch, moves: tuple[Move, ...]) -> None:
+        if batch.ends:
+            raise NewPlanError("behind a stop")
+
+
+class Engine:
+    """Where nothing runs; knows whether it was told to give up."""
+
+    slots = 1
+
+    def __init__(self) -> None:
+        self.cancelled = threading.Event()
+
+    def run(self, *_: object) -> list[str]:
+        return []
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+
+
+class Rig:
+    """A stream with all that it needs."""
+
+    def __init__(self, batches: int, *, once: bool = True) -> None:
+        self.runner, self.engine, self.stop = Runner(), Engine(), threading.Event()
+        self.ledger = Ledger("s", 1, {P0: 0})
+        self.commits: list[str] = []
+        self.stream = Stream(
+            Plan(batches, once=once),
+            self.runner,  # type: ignore[arg-type]
+            self.ledger,
+            self.engine,
+            {},
+            self.stop,
+            seconds=0.0,
+            on_commit=lambda batch: self.commits.append(batch.batch),
+        )
+
+    def run(self, reason: Callable[[], FirnError | None] = lambda: None) -> None:
+        self.stream.run(reason)
+
+    @contextmanager
+    def running(self, reason: Callable[[], FirnError | None] = lambda: None) -> Iterator[Future[None]]:
+        with ThreadPoolExecutor() as pool:
+            try:
+                yield pool.submit(self.run, reason)
+            finally:
+                self.stop.set()
+
+
+def reached(events: list[str], event: str) -> None:
+    deadline = time.monotonic() + SECONDS
+    while event not in events:
+        assert time.monotonic() < deadline, events
+        time.sleep(0.01)
+
+
+def test_the_next_batch_is_read_while_one_commits_and_commits_stay_in_order() -> None:
+    rig, staged = Rig(3), threading.Event()
+    rig.runner.before_commit[1] = lambda: staged.wait(SECONDS)
+    rig.runner.before_stage[2] = lambda _settled: staged.set()  # only while batch 1 still commits
+    rig.run()
+    events = rig.runner.events
+    assert staged.is_set()
+    assert events.index("stage 2") < events.index("committed 1") < events.index("commit 2")
+    assert rig.commits == ["1-1", "1-2", "1-3"]
+    assert rig.ledger.committed == {P0: 30}
+
+
+def test_a_fault_of_the_next_batch_is_held_until_the_one_before_has_ended() -> None:
+    rig, failed = Rig(2), threading.Event()
+    rig.runner.before_commit[1] = lambda: failed.wait(SECONDS)
+
+    def fail(_settled: Callable[[], None]) -> None:
+        failed.set()
+        raise FencedError("a fault of batch 2")
+
+    rig.runner.before_stage[2] = fail
+    with pytest.raises(FencedError, match="batch 2"):
+        rig.run()
+    assert rig.ledger.committed == {P0: 10}
+    assert rig.commits == ["1-1"]
+
+
+def test_a_failed_commit_drops_what_was_staged_behind_it() -> None:
+    rig, cancelled = Rig(2), Rig(2).engine.cancelled
+    rig.engine.cancelled = cancelled
+    reading = threading.Event()
+
+    def fail() -> None:
+        assert reading.wait(SECONDS)
+        raise TransientError("batch 1 does not commit")
+
+    def read(_settled: Callable[[], None]) -> None:
+        reading.set()
+        assert cancelled.wait(SECONDS)
+
+    rig.runner.before_commit[1], rig.runner.before_stage[2] = fail, read
+    with pytest.raises(TransientError, match="batch 1"):
+        rig.run()
+    assert cancelled.is_set()
+    assert "commit 2" not in rig.runner.events
+    assert rig.ledger.committed == {P0: 0}
+
+
+def test_who_waits_for_a_batch_that_fails_does_nothing_more() -> None:
+    """Table changes of the next batch must not happen behind a batch that failed."""
+    rig, waits, changed = Rig(2), threading.Event(), threading.Event()
+
+    def fail() -> None:
+        assert waits.wait(SECONDS)
+        raise TransientError("batch 1 does not commit")
+
+    def change(settled: Callable[[], None]) -> None:
+        waits.set()
+        settled()
+        changed.set()
+
+    rig.runner.before_commit[1], rig.runner.before_stage[2] = fail, change
+    with pytest.raises(TransientError, match="batch 1"):
+        rig.run()
+    assert not changed.is_set()
+
+
+def test_table_changes_wait_for_the_batch_before() -> None:
+    rig = Rig(2)
+    order: list[str] = []
+    rig.runner.before_commit[1] = lambda: (reached(rig.runner.events, "stage 2"), order.append("committed"))
+
+    def change(settled: Callable[[], None]) -> None:
+        settled()
+        order.append("changed")
+
+    rig.runner.before_stage[2] = change
+    rig.run()
+    assert order == ["committed", "changed"]
+
+
+@pytest.mark.parametrize("end", [Stopped("t", 0, 4, "r", "d"), Cut("t", 0, 4, "why")], ids=["stop", "cut"])
+def test_nothing_is_planned_behind_a_stop_or_a_cut(end: Report) -> None:
+    rig = Rig(3)
+    rig.runner.more[1] = [end]
+    with pytest.raises(NewPlanError):
+        rig.run()
+    assert "stage 2" not in rig.runner.events
+    assert rig.ledger.committed == {P0: 4}
+
+
+def test_dead_letters_of_a_batch_that_commits_are_known_to_the_next_until_they_are_durable() -> None:
+    rig = Rig(3)
+    rig.runner.more[1] = [Tolerated("t", 0, 1, 1, 7, {"r": 1}, [], [4])]
+    rig.runner.before_commit[1] = lambda: reached(rig.runner.events, "stage 2")
+    rig.run()
+    assert rig.runner.letters == [frozenset(), frozenset({4}), frozenset()]
+
+
+def test_a_stop_brings_what_is_under_way_to_its_end() -> None:
+    rig = Rig(5, once=False)
+    rig.runner.before_commit[1] = lambda: (reached(rig.runner.events, "stage 2"), rig.stop.set())
+    with pytest.raises(StopRequestedError):
+        rig.run()
+    assert rig.ledger.committed == {P0: 20}
+    assert "stage 3" not in rig.runner.events
+
+
+def test_a_stop_gives_what_is_under_way_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "STOP_SECONDS", 0.01)
+    rig = Rig(1)
+
+    def hang(_settled: Callable[[], None]) -> None:
+        rig.stop.set()
+        assert rig.engine.cancelled.wait(SECONDS)
+
+    rig.runner.before_stage[1] = hang
+    with pytest.raises(StopRequestedError):
+        rig.run()
+    assert rig.ledger.committed == {P0: 0}
+
+
+def test_what_a_person_must_see_is_raised_before_a_stop() -> None:
+    rig = Rig(1)
+
+    def fail() -> None:
+        rig.stop.set()
+        raise FencedError("a newer run")
+
+    rig.runner.before_commit[1] = fail
+    with pytest.raises(FencedError):
+        rig.run()
+
+
+def test_a_new_plan_waits_for_the_batch_that_is_under_way() -> None:
+    rig = Rig(5, once=False)
+    asked = threading.Event()
+
+    def reason() -> FirnError | None:
+        if "stage 1" in rig.runner.events:
+            asked.set()
+            return NewPlanError("there are new partitions")
+        return None
+
+    rig.runner.before_stage[1] = lambda _settled: asked.wait(SECONDS)
+    with pytest.raises(NewPlanError, match="new partitions"):
+        rig.run(reason)
+    assert rig.ledger.committed == {P0: 10}
+
+
+def test_an_idle_stream_looks_again_and_takes_what_comes() -> None:
+    rig = Rig(0, once=False)
+    plan: Any = rig.stream._planner
+    with rig.running() as done:
+        deadline = time.monotonic() + SECONDS
+        while not rig.stream.looked:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert rig.runner.events == []
+        plan._batches = 1
+        reached(rig.runner.events, "committed 1")
+        rig.stop.set()
+        with pytest.raises(StopRequestedError):
+            done.result(SECONDS)
+    assert rig.ledger.committed == {P0: 10}
+
+
+def test_a_bug_is_told_from_a_fault() -> None:
+    rig = Rig(1)
+    rig.runner.before_commit[1] = lambda: 1 / 0
+    with pytest.raises(FirnError, match="Unexpected ZeroDivisionError") as raised:
+        rig.run()
+    assert not isinstance(raised.value, TransientError)
