@@ -93,17 +93,23 @@ def _started(conf: SparkConf, settings: Settings) -> SparkContext:
 
 
 def _ended(lines: list[str], settings: Settings) -> FirnError:
-    """Why a JVM ended before it listened, from its last words."""
-    said = next((line for line in reversed(lines) if "rror" in line or "annot" in line), lines[-1] if lines else "")
-    if any(sign in line for line in lines for sign in _TOO_OLD):
+    """Why a JVM ended before it listened, from its last words: those of Spark's shell script are none."""
+    words = [line for line in lines if "spark-class: line" not in line]
+    if _saying(words, _TOO_OLD):
         return _no_java("Spark needs a newer Java than the one that was found.", settings)
-    if any(sign in line for line in lines for sign in _BAD_OPTION):
+    if refused := _saying(words, _BAD_OPTION):
         return ConfigError(
-            f"Java refuses its options: {said}",
+            f"Java refuses its options: {refused}",
             where="FIRN_SPARK_CONF (spark.driver.extraJavaOptions), FIRN_SPARK_DRIVER_MEMORY",
             next_step="Correct them.",
         )
-    return _not_started(said or "the process was killed, and left no word", settings)
+    said = _saying(words, ("rror", "annot")) or (words or ["it was killed, and left no word"])[-1]
+    return _not_started(said, settings)
+
+
+def _saying(lines: list[str], signs: tuple[str, ...]) -> str | None:
+    """The last line that holds one of the signs."""
+    return next((line for line in reversed(lines) if any(sign in line for sign in signs)), None)
 
 
 def _no_java(what: str, settings: Settings) -> ConfigError:
