@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import fcntl
+import importlib.metadata
 import os
 import sys
 from collections.abc import Iterator
@@ -35,10 +36,11 @@ def run_dbt(
     `select` is dbt's node selection; `full_refresh` builds incremental models anew. An exception in this process (an
     interrupt, a cancelled flow) stops dbt and its queries first.
 
-    Raises TransformError naming each failed node, ConfigError when `select` names nothing or the project does not
-    compile, the login's own errors (see `firn.snowflake`), TransformInterruptedError when the connection breaks in
-    mid-run, or TransientError while another run holds `<home>/dbt`.
+    Raises TransformError naming each failed node, ConfigError when `select` names nothing, the project does not compile
+    or dbt is not installed, the login's own errors (see `firn.snowflake`), TransformInterruptedError when the
+    connection breaks in mid-run, or TransientError while another run holds `<home>/dbt`.
     """
+    _check_installed()
     home = settings.home / "dbt"
     environment = _environment(login)
     with _only_run(home):
@@ -59,6 +61,18 @@ def run_dbt(
     if code:
         raise failure(result, f"{login.database}.{login.schema}, Snowflake at {login.host}:{login.port}")
     return result
+
+
+def _check_installed() -> None:
+    try:
+        importlib.metadata.distribution("dbt-core")
+    except importlib.metadata.PackageNotFoundError:
+        raise ConfigError(
+            f"dbt is not installed beside Firn, which brings it for Python 3.11 to 3.13; this is {sys.version_info[0]}."
+            f"{sys.version_info[1]}.",
+            where=sys.prefix,
+            next_step="Install Firn with one of these Pythons where models are to be built.",
+        ) from None
 
 
 def _check_login(login: SnowflakeLogin) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 _JAVA_SECONDS = 20
 _PACKAGES = (
-    *("firn", "pyspark", "pyarrow", "pandas", "confluent-kafka", "fastavro", "pyruhvro", "duckdb", "orjson"),
+    *("firn", "pyspark", "pyarrow", "confluent-kafka", "fastavro", "pyruhvro", "duckdb", "orjson"),
     *("snowflake-connector-python", "snowpipe-streaming", "boto3", "prefect", "dbt-core", "dbt-snowflake", "pydantic"),
 )
 

@@ -268,6 +268,12 @@ def test_a_refused_login_ends_before_dbt_starts(nowhere: Warehouse, monkeypatch:
     assert not (nowhere.settings.home / "dbt/logs").exists()
 
 
+def test_a_python_without_dbt_is_a_configuration_error(nowhere: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transform.importlib.metadata.Distribution, "discover", lambda **_query: iter(()))
+    with pytest.raises(ConfigError, match="dbt is not installed"):
+        nowhere.build()
+
+
 def test_two_transforms_of_one_home_do_not_mix(nowhere: Warehouse) -> None:
     with (
         transform._only_run(nowhere.settings.home / "dbt"),
