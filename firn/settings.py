@@ -74,7 +74,6 @@ class Settings(BaseSettings):
     spark_python: str | None = Field(
         None, description="Python of the executors, as they see it; unset means the driver's own."
     )
-    spark_jars_dir: Path = Field(PROJECT_ROOT / ".local/jvm/spark", description="Jars of Spark's Kafka source.")
     spark_driver_memory: str = Field("1g", description="Heap of the Spark driver.")
 
     retry_deadline_seconds: float = Field(
