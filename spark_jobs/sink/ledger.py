@@ -45,11 +45,25 @@ class Position:
 
 @dataclass(frozen=True)
 class KafkaPartition:
-    """A partition as the brokers see it: offsets [earliest, latest) are there, some perhaps in open transactions."""
+    """A partition as the brokers see it: offsets [earliest, latest) are there.
+
+    stable: with `isolation.level=read_committed`, where the first open transaction begins; behind it nothing is read
+    until that ends. None where everything is read.
+    """
 
     topic_id: str
     earliest: int
     latest: int
+    stable: int | None = None
+
+    @property
+    def readable(self) -> int:
+        """The end of what can be read now."""
+        return self.latest if self.stable is None else self.stable
+
+    def blocked(self, position: int) -> bool:
+        """Whether records are there and an open transaction keeps all of them from being read."""
+        return self.latest > position >= self.readable
 
 
 class Move(NamedTuple):
@@ -132,7 +146,7 @@ def missing_positions(
     """
     latest = first_claim and first_offset == "latest"
     return {
-        where: Position(seen.latest if latest else seen.earliest, seen.topic_id)
+        where: Position(seen.readable if latest else seen.earliest, seen.topic_id)
         for where, seen in partitions.items()
         if where not in rows
     }

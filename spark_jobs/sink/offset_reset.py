@@ -203,9 +203,9 @@ def _offset(target: Target, offsets: PartitionOffsets, seen: KafkaPartition, by_
         case "earliest":
             return seen.earliest
         case "latest":
-            return seen.latest
+            return seen.readable
         case "time":
-            return by_time if by_time >= 0 else seen.latest  # no record of that time or later: what comes is
+            return by_time if by_time >= 0 else seen.readable  # no record of that time or later: what comes is
         case "offset":
             return target.number
         case "step":

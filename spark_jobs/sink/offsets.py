@@ -51,13 +51,17 @@ class PartitionOffsets:
     read: bool = True
 
     @property
-    def state(self) -> State | Literal["new", "gone", "unread"]:
-        """One word: `state_of`, or new (not in the ledger yet), gone (not in Kafka), unread (not in the file)."""
+    def state(self) -> State | Literal["new", "gone", "unread", "blocked"]:
+        """One word: `state_of`, or new (not in the ledger yet), gone (not in Kafka), unread (not in the file), blocked
+        (by an open transaction: what is there cannot be read yet)."""
         if self.seen is None:
             return "gone"
         if not self.read:
             return "unread"
-        return "new" if self.committed is None else state_of(self.committed, self.seen)
+        if self.committed is None:
+            return "new"
+        state = state_of(self.committed, self.seen)
+        return "blocked" if state == "ok" and self.seen.blocked(self.committed.next_offset) else state
 
     @property
     def lag(self) -> int | None:

@@ -182,7 +182,7 @@ class SinkRun:
 
     def _ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Kafka's end offsets."""
-        ends = cluster.offsets(self._parts.admin, partitions, "latest")
+        ends = cluster.offsets(self._parts.admin, partitions, "high_watermark")
         return {TopicPartition(*where): end for where, end in ends.items()}
 
     def _finish(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from confluent_kafka import IsolationLevel
+
 from firn.connector.config import SinkConfig
 from firn.errors import ConfigError
 from firn.kafka import cluster
@@ -47,8 +49,11 @@ def partitions_in(
 ) -> dict[TopicPartition, KafkaPartition]:
     """Every partition of these topics, with the offsets it holds."""
     found = [TopicPartition(topic.name, p) for topic in topics.values() for p in range(topic.partitions)]
-    earliest, latest = cluster.offsets(admin, found, "earliest"), cluster.offsets(admin, found, "latest")
-    return {w: KafkaPartition(topics[w.topic].topic_id, earliest[w], latest[w]) for w in found}
+    earliest, latest = cluster.offsets(admin, found, "earliest"), cluster.offsets(admin, found, "high_watermark")
+    stable: Mapping[tuple[str, int], int] = {}
+    if admin.isolation is IsolationLevel.READ_COMMITTED:
+        stable = cluster.offsets(admin, found, "latest")
+    return {w: KafkaPartition(topics[w.topic].topic_id, earliest[w], latest[w], stable.get(w)) for w in found}
 
 
 def changed_partitions(

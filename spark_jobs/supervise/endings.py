@@ -54,7 +54,7 @@ class Endings:
     def _again(self, now: float, end: End) -> Outcome | None:
         """Start another driver after a pause, unless they end again and again."""
         charge = self._charge
-        if charge.claimed and charge.meter.lag <= 0 and now - charge.driving.launched >= WELL_SECONDS:
+        if charge.claimed and charge.meter.waiting <= 0 and now - charge.driving.launched >= WELL_SECONDS:
             charge.backoff.progressed()
         pause = charge.backoff.failed()
         if pause is None:
@@ -73,7 +73,7 @@ class Endings:
         charge = self._charge
         silent = charge.lookout.silent_seconds
         sign = now - silent if silent is not None and charge.claimed else None
-        why = charge.judge.hung(now, charge.driving.launched, sign, charge.meter.lag)
+        why = charge.judge.hung(now, charge.driving.launched, sign, charge.meter.waiting)
         end = charge.driving.stop(0) if why else None
         if why is None or end is None:
             return None

@@ -59,7 +59,7 @@ def figures(status: Status) -> list[Figure]:
 
 def partition_row(each: PartitionLag) -> dict[str, Any]:
     """One partition by the names of PARTITION_COLUMNS."""
-    bad = each.ahead or each.state in ("recreated", "expired", "gone") or (each.lag or 0) >= GOOD_LAG
+    bad = each.ahead or each.state in ("recreated", "expired", "gone", "blocked") or (each.lag or 0) >= GOOD_LAG
     shown = {name: getattr(each, name) for name in PARTITION_COLUMNS[:6]}
     return {**shown, "oldest": age(each.lag_seconds), "state": each.state, "mark": LOOK if bad else GOOD}
 

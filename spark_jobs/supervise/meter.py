@@ -45,6 +45,11 @@ class Meter:
         return sum(max(0, each.lag or 0) for each in self.partitions)
 
     @property
+    def waiting(self) -> int:
+        """Those of them that no open transaction keeps back."""
+        return sum(each.waiting for each in self.partitions)
+
+    @property
     def lag_seconds(self) -> float | None:
         """Age of the oldest record that waits; None where none does or it is not known."""
         return max((each.lag_seconds for each in self.partitions if each.lag_seconds is not None), default=None)

@@ -33,10 +33,11 @@ ANSWER_SECONDS = 30
 class PartitionLag:
     """One partition that the sink reads.
 
-    next_offset: the committed position, or where the sink begins. end_offset: after the last record that can be read;
-    None where Kafka has no such partition, as for lag. lag: records between them that Kafka holds, at most (gaps
-    count); all of a topic that was made again. lag_seconds: how old the first of them is; None without lag and where
-    nobody found out. ahead: the committed position is past Kafka's end. state: a word of `offsets.PartitionOffsets`.
+    next_offset: the committed position, or where the sink begins. end_offset: after the last record; None where Kafka
+    has no such partition, as for lag. lag: records between them that Kafka holds, at most (gaps count); all of a topic
+    that was made again. lag_seconds: how old the first of them is; None without lag and where nobody found out.
+    blocked: those of the lag that an open transaction keeps back. ahead: the committed position is past Kafka's end.
+    state: a word of `offsets.PartitionOffsets`.
     """
 
     topic: str
@@ -48,6 +49,12 @@ class PartitionLag:
     lag_seconds: float | None = None
     ahead: bool = False
     state: str = "ok"
+    blocked: int = 0
+
+    @property
+    def waiting(self) -> int:
+        """Those of the lag that can be read now."""
+        return max(0, (self.lag or 0) - self.blocked)
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,11 @@ class Observation:
     def lag(self) -> int:
         """Records that wait in all partitions, at most."""
         return sum(each.lag or 0 for each in self.partitions)
+
+    @property
+    def waiting(self) -> int:
+        """Those of them that can be read now."""
+        return sum(each.waiting for each in self.partitions)
 
     @property
     def lag_seconds(self) -> float | None:
@@ -190,6 +202,7 @@ def _partition(found: PartitionOffsets, lag: int | None, written: int | None, at
         lag_seconds=None if written is None else max(0.0, at.timestamp() - written / 1000),
         ahead=_ahead(found),
         state=found.state,
+        blocked=found.seen.latest - found.seen.readable if found.seen else 0,
     )
 
 

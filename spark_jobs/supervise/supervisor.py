@@ -178,7 +178,7 @@ class Supervisor:
         if self._wishing and self._voice.wished():
             self._wishing = False
             self._charge.lookout.look_now()  # a look that began before that may bring what was wanted before
-        waits = self._meter.lag > 0 and not self._charge.paused  # nothing but a wish changes a sink that is paused
+        waits = self._meter.waiting > 0 and not self._charge.paused  # nothing but a wish changes a sink that is paused
         flows = waits or self._voice.state in (State.STARTING, State.STALLED) or self._wishes.undecided
         answer = self._charge.lookout.step(now, flows=flows or self._endings.in_doubt)
         if self._endings.overdue(now):
@@ -195,7 +195,7 @@ class Supervisor:
             if self._meter.looked(now, seen, ledger=ledger):
                 self._charge.moved(now)
                 self._voice.flows()
-            self._judge.answered(now, self._meter.lag)
+            self._judge.answered(now, self._meter.waiting)
         if ledger and self._endings.in_doubt:
             return self._endings.lost(alive=bool(seen.owner and seen.owner.runs(self._policy.alive_within)))
         obeys = ledger and not self._wishing and not (self._asked or self._abort)
@@ -212,7 +212,7 @@ class Supervisor:
             return None
         words = self._judge.stalled(
             now,
-            self._meter.lag,
+            self._meter.waiting,
             starting=not (self._charge.claimed or self._charge.attached),
             still=self._voice.state is State.STALLED,
         )

@@ -82,15 +82,30 @@ def _at_work(config: SinkConfig, seen: Observation) -> Verdict:
     record = seen.record
     if record and record.state is State.STARTING and _within(record, STARTING_SECONDS):
         return _as_noted(Word.STARTING, record)
-    limit = STALL_SECONDS + (config.buffer.seconds if seen.lag < config.buffer.records else 0)
+    limit = STALL_SECONDS + (config.buffer.seconds if seen.waiting < config.buffer.records else 0)
     limit += float(record.stats.get("batch_seconds") or 0) if record else 0  # the next batch may take as long
     quiet = _quiet_seconds(seen)
-    if seen.lag and quiet >= limit:
-        why = f"No committed offset has moved for {spoken(quiet)}, with {counted(seen.lag, 'record')} waiting."
+    if seen.waiting and quiet >= limit:
+        why = f"No committed offset has moved for {spoken(quiet)}, with {counted(seen.waiting, 'record')} waiting."
         step = "Look at its log: `firn sink logs <config>`. `firn sink pause` and `resume` start it anew; none is lost."
         return Verdict(Word.STALLED, seen.at - timedelta(seconds=quiet), why, step)
     running = record is not None and record.state is State.RUNNING
-    return Verdict(Word.RUNNING, record.since if running and record else None, _asked(seen))
+    why, step = _blocked(seen)
+    return Verdict(Word.RUNNING, record.since if running and record else None, _asked(seen) or why, step)
+
+
+def _blocked(seen: Observation) -> tuple[str, str]:
+    """Why records are there and cannot be read, and the next step; empty where all can be."""
+    blocked = [each for each in seen.partitions if each.state == "blocked"]
+    if not blocked:
+        return "", ""
+    places = ", ".join(f"{each.topic}-{each.partition} from offset {each.next_offset}" for each in blocked[:3])
+    more = f" and {len(blocked) - 3} more partitions" if len(blocked) > 3 else ""
+    return (
+        f"Blocked by an open transaction: {places}{more}.",
+        "It ends by itself within its producer's transaction.timeout.ms. If it does not: kafka-transactions.sh "
+        "find-hanging names the producer, and abort ends it.",
+    )
 
 
 def _asked(seen: Observation) -> str:

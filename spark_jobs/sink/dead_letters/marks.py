@@ -83,11 +83,8 @@ class ReplayMarks:
         return {self._mark(letter)[0] for letter in self._reader.read(self._reader.ranges())}
 
     def _in_doubt(self) -> bool:
-        committed, written = (
-            cluster.offsets(replace(self._admin, isolation=level), [(self.topic, 0)], "latest")
-            for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
-        )
-        return committed != written
+        reader, where = replace(self._admin, isolation=IsolationLevel.READ_COMMITTED), [(self.topic, 0)]
+        return cluster.offsets(reader, where, "latest") != cluster.offsets(reader, where, "high_watermark")
 
     def _mark(self, letter: Letter) -> tuple[str, Place, Committed]:
         try:

@@ -7,10 +7,16 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 
+from firn.connector.parse import parse_sink_config
+from firn.kafka.cluster import admin_client
 from firn.settings import Settings
+from firn.snowflake import connect
+from spark_jobs.sink.context import resolve
+from spark_jobs.sink.ledger_table import LedgerTable
+from spark_jobs.sink.offsets import look
 from spark_jobs.sink.run import SinkRun
 from tests.support.kafka import Topic
-from tests.support.sinks import committed, landed, sql
+from tests.support.sinks import committed, connector, landed, sql
 
 pytestmark = pytest.mark.stack
 
@@ -39,7 +45,14 @@ def test_read_committed_leaves_out_what_was_aborted_and_waits_for_what_is_open(
     report = new_run(topic, consumer__override__isolation__level="read_committed", **json).run()
     assert landed(settings, topic) == [(0, 0), (0, 1), (0, 6)]
     assert committed(settings, topic) == {0: 8}
-    assert [each.lag for each in report.partitions] == [0]
+    assert [each.lag for each in report.partitions] == [1]  # to the high watermark: a record is there
+    config = parse_sink_config(
+        connector(topic, consumer__override__isolation__level="read_committed", **json), where="t"
+    )
+    context = resolve(config, settings)
+    with connect(context.login) as connection:
+        found = look(config, LedgerTable(context.namespace, config.name), connection, admin_client(context.kafka))
+    assert [(each.state, each.lag) for each in found.partitions] == [("blocked", 1)]
 
     table = f"{topic.table}_ALL"
     new_run(topic, name="s_" + table, snowflake__topic2table__map=f"{topic.name}:{table}", **json).run()

@@ -92,6 +92,14 @@ def test_the_word_follows_from_life_and_positions(word: str, found: Observation)
     assert judge(CONFIG, found).word == word
 
 
+def test_what_an_open_transaction_keeps_back_does_not_stall_the_sink_and_is_told() -> None:
+    blocked = judge(CONFIG, seen(lag=5, oldest=900, commit=900, blocked=5, state="blocked"))
+    assert blocked.word is Word.RUNNING
+    assert "open transaction: order-events-0 from offset 100" in blocked.why
+    assert "find-hanging" in blocked.next_step
+    assert judge(CONFIG, seen(lag=6, oldest=900, commit=900, blocked=5)).word is Word.STALLED
+
+
 def test_what_waits_for_company_is_not_stalled() -> None:
     patient = replace(CONFIG, buffer=BufferConfig(records=100, seconds=60, bytes=10**6))
     assert judge(patient, seen(lag=5, oldest=60, commit=60)).word is Word.RUNNING
