@@ -28,11 +28,15 @@ _WRONG_HOST = {62, 64}
 
 @dataclass(frozen=True)
 class Trust:
-    """Whom a client believes: CA certificates of a file or a text (neither: the system's); whether the name counts."""
+    """Whom a client believes: CA certificates of a file or a text (neither: the system's); whether the name counts.
+
+    strict: whether a certificate must have all that RFC 5280 wants where this Python asks for that (3.13 and later).
+    """
 
     ca_file: str | None = None
     ca_text: str | None = None
     check_host: bool = True
+    strict: bool = True
 
     def context(self) -> ssl.SSLContext:
         """As OpenSSL takes it. Raises ConfigError where the CA certificates cannot be read."""
@@ -45,6 +49,8 @@ class Trust:
                 next_step="Name a PEM file of certificates.",
             ) from None
         context.check_hostname = self.check_host
+        if not self.strict:
+            context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         return context
 
 

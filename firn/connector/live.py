@@ -28,12 +28,12 @@ _NO_TOPIC = "firn-asks-for-no-topic"
 
 
 def broker_endpoints(client: KafkaClient) -> list[Endpoint]:
-    """The bootstrap servers. The CA is the client's own, or the system's."""
+    """The bootstrap servers. The CA is the client's own, or the system's; librdkafka takes any form of certificate."""
     config = client.librdkafka()
     trust = None
     if config["security.protocol"].upper().endswith("SSL"):
         name_counts = config.get("ssl.endpoint.identification.algorithm") != "none"
-        trust = Trust(config.get("ssl.ca.location"), config.get("ssl.ca.pem"), name_counts)
+        trust = Trust(config.get("ssl.ca.location"), config.get("ssl.ca.pem"), name_counts, strict=False)
     named_by = "kafka.bootstrap.servers, or bootstrap_servers in the Kafka secret"
     found = []
     for server in filter(None, map(str.strip, client.brokers.split(","))):

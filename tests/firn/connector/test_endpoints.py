@@ -27,11 +27,24 @@ def name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
-class Authority:
-    """A CA that signs certificates for 127.0.0.1 into files."""
+_SIGNS = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.key = folder, ec.generate_private_key(ec.SECP256R1())
+
+class Authority:
+    """A CA that signs certificates for 127.0.0.1 into files. plain: without what RFC 5280 wants of their forms."""
+
+    def __init__(self, folder: Path, *, plain: bool = False) -> None:
+        self.folder, self.key, self.plain = folder, ec.generate_private_key(ec.SECP256R1()), plain
         self.certificate = self.build("Test CA", self.key.public_key(), timedelta(days=30), ca=True)
         self.file = folder / "ca.pem"
         self.file.write_bytes(self.certificate.public_bytes(serialization.Encoding.PEM))
@@ -48,6 +61,12 @@ class Authority:
             .not_valid_after(datetime.now(UTC) + ends)
             .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
         )
+        if ca and not self.plain:
+            builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+            builder = builder.add_extension(_SIGNS, critical=True)
+        elif not self.plain:
+            signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
+            builder = builder.add_extension(signer, critical=False)
         if not ca:
             where = x509.IPAddress(ipaddress.ip_address(subject))
             builder = builder.add_extension(x509.SubjectAlternativeName([where]), critical=False)
@@ -118,6 +137,11 @@ def test_a_good_certificate_says_how_long(authority: Authority):
     check = certificate_check(authority, days=100)
     assert check.state == "ok"
     assert "100 more days" in check.found
+
+
+def test_a_plain_one_is_fine_for_clients_that_are_not_strict(tmp_path: Path):
+    plain = Authority(tmp_path, plain=True)
+    assert certificate_check(plain, Trust(str(plain.file), strict=False), days=100).state == "ok"
 
 
 def test_one_that_ends_soon_is_a_warning(authority: Authority):
