@@ -40,7 +40,7 @@ check: setup ## ruff, mypy, import contracts, sqlfluff, terraform fmt
 	@if [ -n "$$(find infra -name '*.tf' -print -quit 2> /dev/null)" ] && command -v terraform > /dev/null; then \
 		terraform fmt -check -recursive infra; fi
 
-bench: setup ## Measure the sink beside Spark's raw source and a plain loop
+bench: setup ## Measure the sink, warm and cold, beside its yardsticks (starts the stack; about 10 minutes)
 	@$(BIN)/python -m benchmarks.sink $(ARGS)
 
 soak: setup ## Chaos: a real sink under faults, then duplicates and losses in SQL (MINUTES=15 SEED=1)

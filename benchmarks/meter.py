@@ -34,10 +34,10 @@ class Meter:
 
     def read(self) -> Reading:
         """The counters now."""
-        return Reading(time.monotonic(), {part: _tree_seconds(root) for part, root in self._roots.items()})
+        return Reading(time.monotonic(), {part: tree_seconds(root) for part, root in self._roots.items()})
 
 
-def _tree_seconds(root: psutil.Process) -> float:
+def tree_seconds(root: psutil.Process) -> float:
     """User and system seconds of a process, its living descendants, and those it has waited for."""
     seconds = 0.0
     for process in (root, *root.children(recursive=True)):

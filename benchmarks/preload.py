@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 from firn.errors import ConfigError
 from firn.kafka import cluster
 from firn.kafka.client import client_from_settings
 from firn.produce.run import order_schema, prepare, produce_orders
-from firn.settings import Settings
+from firn.settings import Settings, load_settings
 
 SEED = 20_261_121
+
+
+def ensure_stack() -> None:
+    """Start the embedded stack unless it is up. Raises ConfigError where it does not start."""
+    done = subprocess.run([Path(sys.executable).with_name("firn"), "up"], stdout=sys.stderr, check=False)
+    if done.returncode:
+        raise ConfigError(
+            "The embedded stack does not start.", where="firn up", next_step="See what `firn up` said above."
+        )
+    load_settings.cache_clear()
 
 
 def preload(settings: Settings, topic: str, records: int) -> None:

@@ -1,44 +1,54 @@
-"""`make bench`: the sink end to end and committed, beside two yardsticks, warm and in one run.
+"""`make bench`: the sink end to end and committed, warm and from a cold start, beside its yardsticks, in one sitting.
 
-    python -m benchmarks.sink [--records 1000000] [--rounds 5]
+    python -m benchmarks.sink [--records 3000000] [--rounds 3] [--cold 3]
 
-Three things take turns on the same preloaded topic of orders: the raw drain of Spark's Kafka source (nothing is done
-with the records), the plain loop (`plain_loop`), and the sink. CPU seconds are those of all processes involved: this
-one with Spark's JVM and Python workers, the broker and the local Snowflake.
+Four things take turns on the same preloaded topic of orders: the raw drain of librdkafka (nothing is done with the
+records), the reader (librdkafka to Arrow), the plain loop (`plain_loop`), and the sink in a session that has worked
+before. Then the sink runs in new processes (`cold`). Client CPU seconds are those of the contestant's own processes
+(with Spark's JVM and Python workers); the servers' stand apart. Results go to benchmarks/results/ as JSON.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
+import json
 import statistics
+import tempfile
 import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
-from pyspark.sql import SparkSession
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaOffset
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.cold import ColdRun, run_cold
 from benchmarks.meter import Meter, Reading
 from benchmarks.plain_loop import FILE_RECORDS, PlainLoop
-from benchmarks.preload import preload, server_pids
+from benchmarks.preload import ensure_stack, preload, server_pids
+from benchmarks.results import write_results
 from firn.connector.config import BufferConfig, SinkConfig, TableConfig
 from firn.errors import FirnError
 from firn.kafka import cluster
+from firn.kafka.ranges import OffsetRange, RangeReader
 from firn.settings import load_settings
 from firn.snowflake import connect, execute, query
 from spark_jobs.sink.context import SinkContext, resolve
-from spark_jobs.sink.ledger import Ledger
-from spark_jobs.sink.limits import BatchLimit
+from spark_jobs.sink.engine import Engine, SparkEngine
 from spark_jobs.sink.run import SinkRun
-from spark_jobs.sink.session import spark_session
-from spark_jobs.sink.source import open_stream, partitions_of
+from spark_jobs.sink.session import spark_context
+from spark_jobs.sink.source import partitions_of
 from spark_jobs.sink.tables import ensure_variant_table
 
 TOPIC = "bench-order-events"
-console = Console(width=120)
+BATCH_RECORDS = 1_000_000
+PARTS = ("client", "broker", "snowflake")
+RAW, READER, PLAIN, WARM = "raw drain of librdkafka", "reader: librdkafka to Arrow", "plain loop", "sink, warm"
+console = Console(width=100)
 
 
 @dataclass(frozen=True)
@@ -50,10 +60,10 @@ class Contestant:
 
 
 class Bench:
-    """One warm session and everything that the contestants share."""
+    """One warm engine and everything that the contestants share."""
 
-    def __init__(self, spark: SparkSession, context: SinkContext) -> None:
-        self._spark, self._context = spark, context
+    def __init__(self, engine: Engine, context: SinkContext) -> None:
+        self._engine, self._context = engine, context
         self._partitions = partitions_of(cluster.admin_client(context.kafka), context.config)
 
     @property
@@ -62,20 +72,30 @@ class Bench:
         return sum(p.latest - p.earliest for p in self._partitions.values())
 
     def drain(self) -> Callable[[], None]:
-        """Read every record with Spark's Kafka source and do nothing with it."""
-        ledger = Ledger("drain", 1, {where: p.earliest for where, p in self._partitions.items()})
-        config = self._context.config
-        frame = open_stream(self._spark, self._context.kafka, ledger, BatchLimit(config, waits=False), None)
-        checkpoint = self._context.settings.home / "checkpoints" / f"drain-{uuid.uuid4().hex}"
-        writer = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
-        writer.trigger(availableNow=True).start().awaitTermination()
-        return lambda: shutil.rmtree(checkpoint)
+        """Take every record out of librdkafka and do nothing with it."""
+        config = {"group.id": "firn-bench", "fetch.queue.backoff.ms": "5", "auto.offset.reset": "error"}
+        consumer = Consumer(self._context.kafka.librdkafka() | config)
+        consumer.assign([KafkaOffset(*where, seen.earliest) for where, seen in self._partitions.items()])
+        left = self.records
+        while left > 0:
+            left -= len(consumer.consume(10_000, 1.0))
+        consumer.close()
+        return lambda: None
+
+    def read(self) -> Callable[[], None]:
+        """Read every range into Arrow."""
+        reader, found = RangeReader(self._context.kafka), 0
+        for where, seen in self._partitions.items():
+            wanted = OffsetRange(*where, seen.earliest, seen.latest)
+            found += sum(batch.num_rows for batch in reader.read(wanted))
+        reader.close()
+        return lambda: self._check_count(READER, found)
 
     def sink(self) -> Callable[[], None]:
         """The product: a new sink into a new table, claimed, staged and committed."""
         name = f"bench_{uuid.uuid4().hex[:8]}"
         config = replace(self._context.config, name=name, table_map=((TOPIC, name.upper()),))
-        run = SinkRun(replace(self._context, config=config), self._spark, once=True, stop=threading.Event())
+        run = SinkRun(replace(self._context, config=config), self._engine, once=True, stop=threading.Event())
         report = run.run()
         return lambda: self._check(name.upper(), report.records)
 
@@ -89,37 +109,62 @@ class Bench:
         rows = loop.run({(w.topic, w.partition): p.latest for w, p in self._partitions.items()})
         return lambda: self._check(table, rows)
 
+    def cold(self, folder: Path) -> ColdRun:
+        """The product in a new process, with the same parameters."""
+        name = f"bench_{uuid.uuid4().hex[:8]}"
+        config = {
+            "topics": TOPIC,
+            "snowflake.topic2table.map": f"{TOPIC}:{name.upper()}",
+            "buffer.count.records": str(FILE_RECORDS),
+            "buffer.size.bytes": str(self._context.config.buffer.bytes),
+            "firn.batch.records": str(BATCH_RECORDS),
+        }
+        file = folder / f"{name}.json"
+        file.write_text(json.dumps({"name": name, "config": config}))
+        run = run_cold(file)
+        self._check(name.upper(), run.records)
+        return run
+
     def _check(self, table: str, rows: int) -> None:
         """A contestant that lands fewer rows is not faster. Drops the table."""
         with connect(self._context.login) as connection:
             found = int(query(connection, f"SELECT COUNT(*) AS N FROM {table}")[0]["N"])
             execute(connection, f"DROP TABLE {table}")
-        if not found == rows == self.records:
-            raise FirnError(f"{table} holds {found} rows, {rows} were reported, the topic has {self.records}.")
+        self._check_count(table, found if found == rows else -1)
+
+    def _check_count(self, what: str, rows: int) -> None:
+        if rows != self.records:
+            raise FirnError(f"{what} has {rows} records, the topic has {self.records}.")
 
 
 def main() -> None:
-    """Preload, warm up, measure in turns, print."""
+    """Start what is needed, preload, warm up, measure in turns, print and write down."""
     parser = argparse.ArgumentParser(description="Benchmark of the sink.")
-    parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--records", type=int, default=3_000_000)
+    parser.add_argument("--rounds", type=int, default=3, help="counted rounds; one before them warms up")
+    parser.add_argument("--cold", type=int, default=3, help="runs in a new process")
     options = parser.parse_args()
+    ensure_stack()
     settings = load_settings()
     preload(settings, TOPIC, options.records)
     buffer = BufferConfig(records=FILE_RECORDS, bytes=250_000_000)
-    config = SinkConfig("bench", (TOPIC,), buffer=buffer, batch_records=1_000_000)
-    context = resolve(config, settings)
-    spark = spark_session(settings, "bench", context.kafka)
-    bench = Bench(spark, context)
+    context = resolve(SinkConfig("bench", (TOPIC,), buffer=buffer, batch_records=BATCH_RECORDS), settings)
+    spark = spark_context(settings, "bench")
+    bench = Bench(SparkEngine(spark, "bench"), context)
     contestants = [
-        Contestant("raw drain of Spark's Kafka source", bench.drain),
-        Contestant("plain loop", bench.plain),
-        Contestant("sink, committed", bench.sink),
+        Contestant(RAW, bench.drain),
+        Contestant(READER, bench.read),
+        Contestant(PLAIN, bench.plain),
+        Contestant(WARM, bench.sink),
     ]
-    meter = Meter(server_pids(settings))
-    results = _measure(contestants, meter, options.rounds)
+    results = _measure(contestants, Meter(server_pids(settings)), options.rounds)
     spark.stop()
-    _print(results, bench.records, options.rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        cold = [_told(number, bench.cold(Path(folder))) for number in range(1, options.cold + 1)]
+    figures = {name: _medians(readings, bench.records) for name, readings in results.items()}
+    _print(figures, cold, bench.records, options.rounds)
+    file = write_results("sink", {"records": bench.records, "warm": figures, "cold": [run.as_dict() for run in cold]})
+    console.print(f"Written to {file}", highlight=False)
 
 
 def _measure(contestants: list[Contestant], meter: Meter, rounds: int) -> dict[str, list[Reading]]:
@@ -137,24 +182,44 @@ def _measure(contestants: list[Contestant], meter: Meter, rounds: int) -> dict[s
     return results
 
 
-def _print(results: dict[str, list[Reading]], records: int, rounds: int) -> None:
-    table = Table(title=f"{records:,} orders, warm, median of {rounds} rounds in turns", title_justify="left")
-    for column in ("", "records/s", "records/CPU-s", "CPU-s", "of these client", "broker", "Snowflake"):
+def _told(number: int, run: ColdRun) -> ColdRun:
+    console.print(f"cold run {number}: {run.seconds:.1f} s from claim to last commit", highlight=False)
+    return run
+
+
+def _medians(readings: list[Reading], records: int) -> dict[str, Any]:
+    wall = statistics.median(r.wall for r in readings)
+    cpu = {part: statistics.median(r.cpu[part] for r in readings) for part in PARTS}
+    return {
+        "seconds": wall,
+        "records_per_second": records / wall,
+        "records_per_client_cpu_second": records / cpu["client"],
+        **{f"{part}_cpu_seconds": seconds for part, seconds in cpu.items()},
+    }
+
+
+def _print(figures: dict[str, dict[str, Any]], cold: list[ColdRun], records: int, rounds: int) -> None:
+    table = Table(title=f"{records:,} orders, median of {rounds} rounds in turns", title_justify="left")
+    for column in ("", "records/s", "per client CPU-s", "client CPU-s", "broker", "Snowflake"):
         table.add_column(column, justify="left" if not column else "right")
-    rates = {}
-    for name, readings in results.items():
-        wall = statistics.median(r.wall for r in readings)
-        cpu = statistics.median(r.total for r in readings)
-        parts = [statistics.median(r.cpu[part] for r in readings) for part in ("client", "broker", "snowflake")]
-        rates[name] = (records / wall, records / cpu)
+    for name, row in figures.items():
+        rates = (row["records_per_second"], row["records_per_client_cpu_second"])
+        table.add_row(name, *(f"{r:,.0f}" for r in rates), *(f"{row[f'{part}_cpu_seconds']:.2f}" for part in PARTS))
+    console.print(table)
+    plain, warm = figures[PLAIN], figures[WARM]
+    rate, clock = "records_per_client_cpu_second", "records_per_second"
+    console.print(f"sink / plain loop, per client CPU-second: {warm[rate] / plain[rate]:.2f}", highlight=False)
+    console.print(f"sink / plain loop, wall clock: {warm[clock] / plain[clock]:.2f}", highlight=False)
+    if not cold:
+        return
+    table = Table(title="The sink in a new process", title_justify="left")
+    for column in ("records per client CPU-s", "claim to last commit, s", "start to first commit, s", "peak MB"):
+        table.add_column(column, justify="right")
+    for run in cold:
         table.add_row(
-            name, f"{records / wall:,.0f}", f"{records / cpu:,.0f}", f"{cpu:.2f}", *(f"{p:.2f}" for p in parts)
+            f"{run.records / run.cpu:,.0f}", f"{run.seconds:.1f}", f"{run.commits[0].wall:.1f}", f"{run.peak:,.0f}"
         )
     console.print(table)
-    (drain, plain, sink) = rates.values()
-    console.print(f"sink / raw drain, per CPU-second: {sink[1] / drain[1]:.2f} (floor 0.25)", highlight=False)
-    console.print(f"sink / plain loop, per CPU-second: {sink[1] / plain[1]:.2f} (floor 1.2)", highlight=False)
-    console.print(f"sink / plain loop, wall clock: {sink[0] / plain[0]:.2f} (floor 2)", highlight=False)
 
 
 if __name__ == "__main__":
