@@ -25,7 +25,7 @@ from firn.connector.parse import check_sink_config
 from firn.connector.references import Resolver
 from firn.connector.shown import HIDDEN
 from firn.errors import ConfigError, FirnError, TransientError
-from firn.kafka.jaas import JaasError, login_of
+from firn.kafka.jaas import JaasError, parse
 from firn.secrets import KafkaSecret, RegistrySecret, SnowflakeSecret, read_secret
 from firn.settings import Settings
 from firn.snowflake import connect
@@ -166,10 +166,10 @@ class Bundle:
 
     def _know_jaas(self, text: str) -> None:
         try:
-            login = login_of(text)
+            _, options = parse(text)
         except JaasError:
             return
-        for name, value in login.options.items():
+        for name, value in options.items():
             if "secret" in name.lower() or "password" in name.lower():
                 self.masking.add(value)
 
