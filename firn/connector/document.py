@@ -10,6 +10,7 @@ from firn.connector.parameter import Parameter
 from firn.connector.parameters import PARAMETERS
 from firn.connector.parameters.converters import KEY_OPTIONS, VALUE_OPTIONS
 from firn.connector.transforms import HOIST
+from firn.kafka.property_table import PROPERTIES
 
 PATH = Path("docs/configuration.md")
 
@@ -55,11 +56,12 @@ _BUFFERS = """
 Spark reads in batches, and each batch is one commit for all partitions. The buffers bound what one partition holds:
 
 - `buffer.count.records` and `buffer.size.bytes` bound each staged file of a partition exactly, whichever comes first;
-  bytes are those of both JSON texts, and one record that has more is a file of its own.
-- `buffer.flush.time` is how long records wait for their batch at most (`maxTriggerDelay`). A batch starts earlier when
-  `buffer.count.records` records are waiting (`minOffsetsPerTrigger`). A sink that runs once never waits.
-- `firn.batch.records` and `firn.batch.bytes` bound one batch and commit over all partitions; bytes by the size of the
-  records seen so far.
+  bytes are those of the texts of all columns, and one record that has more is a file of its own.
+- `buffer.flush.time` is how long records wait for their batch at most: the next batch begins so many seconds after the
+  one before began. It begins earlier when `buffer.count.records` records wait, or so many as fill `buffer.size.bytes` by
+  their average size. A sink that runs once never waits.
+- `firn.batch.records` and `firn.batch.bytes` bound one batch and commit over all partitions: records exactly, bytes by
+  the average size of the records before. Where that is wrong, a partition's part of the batch ends early.
 
 Memory does not grow with the backlog: records travel in Arrow batches of bounded bytes, and files are written as they
 come ([decision 0003](decisions/0003-batches-bounded-by-bytes.md)).
@@ -106,18 +108,38 @@ and predicates, are refused by name: do that work in dbt, or before Kafka.
 
 ## Kafka's client
 
-`kafka.<property>` and `consumer.override.<property>` set properties of Kafka's client under Java's names, for Spark's
-source and for every other client of the sink; `consumer.override.*` wins. `auto.offset.reset` (earliest or latest) sets
-where a sink begins that has never run; later starts go on from the ledger. A property that Kafka's clients do not know
-is a fault, as is one that Spark or a sink cannot follow (deserializers, interceptors); one that has no effect here
-(`max.poll.records`, other settings of groups) is a warning. `producer.override.*` and `admin.override.*` are checked
-and have no effect.
+`kafka.<property>` and `consumer.override.<property>` set properties of the sink's Kafka client under Java's names;
+`consumer.override.*` wins. The client is librdkafka: numbers are taken in the range that Kafka Connect takes, and moved
+into librdkafka's. `auto.offset.reset` (earliest or latest) sets where a sink begins that has never run; later starts go
+on from the ledger. A property that Kafka does not have is a fault. `producer.override.*` and `admin.override.*` are
+checked and have no effect.
 
+- A login is PLAIN, SCRAM or OAUTHBEARER with client credentials (in `sasl.jaas.config`, or in the properties
+  `sasl.oauthbearer.client.credentials.client.id` and `.secret` and `sasl.oauthbearer.scope` of Kafka 4.1), or a client
+  certificate. Kerberos, delegation tokens and Java classes of your own are refused.
+- Key and trust stores are PEM or PKCS12. A JKS store is refused with the `keytool` line that converts it. The file
+  tells its type, so `firn sink validate` finds it on a machine that has the file.
 - `group.id` names the group under which the sink publishes its committed positions for lag tools, `connect-<name>`
   without it. Nothing is read as a member of it, and resetting its offsets changes nothing: positions are the ledger's.
 - `isolation.level=read_committed` leaves out the records of aborted transactions, and waits in front of those of open
   ones. The default is Kafka's, `read_uncommitted`: every record lands.
+
+All other properties that Kafka documents for consumers are honoured, except these:
+
+| properties | effect | why |
+|---|---|---|
+{properties}
 """
+
+
+def _properties() -> str:
+    """Kafka's properties that are not honoured, one row for each reason."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for name, row in PROPERTIES.items():
+        if row.kind != "honoured":
+            rows.setdefault((row.kind, row.reason), []).append(f"`{name}`")
+    effects = {"warned": "no effect", "refused": "refused"}
+    return "\n".join(f"| {', '.join(names)} | {effects[kind]} | {why} |" for (kind, why), names in rows.items())
 
 
 def document() -> str:
@@ -133,7 +155,7 @@ def document() -> str:
             parts.append(_BAD_RECORDS)
         if title == "Converters":
             parts.append(_CONVERTERS.format(formats=_formats()))
-    parts.append(_TRANSFORMS.format(known=" and ".join(f"`{name}`" for name in HOIST)))
+    parts.append(_TRANSFORMS.format(known=" and ".join(f"`{name}`" for name in HOIST), properties=_properties()))
     return "\n".join(part.strip("\n") + "\n" for part in parts)
 
 

@@ -18,7 +18,7 @@ from firn.connector.parameters.loading import STREAMING
 from firn.connector.readers import TOPIC
 from firn.connector.reading import kafka_property
 from firn.errors import ConfigError
-from firn.kafka.properties import faults, judge, managed_properties
+from firn.kafka.properties import faults, judge, managed_properties, store_faults
 from firn.kafka.property_table import FIRST_OFFSET
 from firn.keys import IN_CONNECTOR, private_key_der
 
@@ -206,7 +206,8 @@ def _kafka(check: Check) -> None:
         if kafka_property(name) == FIRST_OFFSET:
             _first_offset(check, name)
     names = {java: name for name in check.given if (java := kafka_property(name))}
-    for fault in faults(kafka_properties(check)):
+    properties, unknown = kafka_properties(check), [java for name in check.unchecked if (java := kafka_property(name))]
+    for fault in faults(properties, unknown) + store_faults(properties, unknown):
         check.fault(names.get(fault.name, f"kafka.{fault.name}"), fault.what, fault.allowed)
 
 

@@ -1,8 +1,8 @@
-"""How a sink's clients reach and enter Kafka: one value from which Spark's source (Java) and librdkafka both read.
+"""How a sink's clients reach and enter Kafka: one value, from which every client of librdkafka is configured.
 
-Everything is kept under Java's property names; `firn.kafka.librdkafka` translates. Not for judging a configuration
-(`firn.kafka.properties`) nor for asking a cluster (`firn.kafka`). Source: the Apache Kafka documentation ("Consumer
-Configs", "Security", "System Properties").
+Everything is kept under Java's property names, as connector files have them; `firn.kafka.librdkafka` translates. Not
+for judging a configuration (`firn.kafka.properties`) nor for asking a cluster (`firn.kafka.cluster`). Source: the
+Apache Kafka documentation ("Consumer Configs", "Security").
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def kafka_client(
 ) -> KafkaClient:
     """The client of a connector's `properties`, completed from settings and the secret; the connector wins.
 
-    Of several properties with one name the last wins. Raises ConfigError for properties that no client can take, an
+    Of several properties with one name the last wins. Raises ConfigError for properties that the client cannot take, an
     absent CA file, and an absent secret where `needs_secret` says so.
     """
     chosen = _chosen(properties)
@@ -195,7 +195,7 @@ def _refuse_faulty(properties: Iterable[KafkaProperty]) -> None:
     found += [f"{fault.name}: {fault.what}" for fault in faults(given)]
     if found:
         raise ConfigError(
-            f"Kafka's clients cannot be made of these properties. {' '.join(found)}",
+            f"No Kafka client can be made of these properties. {' '.join(found)}",
             where="kafka.* and consumer.override.* of the connector",
             next_step="Correct them; `firn sink validate` lists all faults of a configuration.",
         )

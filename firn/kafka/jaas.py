@@ -1,5 +1,6 @@
 """The value of `sasl.jaas.config`, read and written as Kafka's Java clients do. Not for the mechanisms themselves.
 
+Three options of an OAUTHBEARER login have properties of their own since Kafka 4.1 (KIP-1139), which count as well.
 Grammar: `JaasConfig` of kafka-clients, which reads with Java's `StreamTokenizer`: one login module, a control flag,
 `name=value` pairs, a semicolon. Quoted values may hold escapes; an unquoted value must not begin with a digit.
 """
@@ -10,11 +11,19 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from firn.kafka.property_table import KERBEROS
+
 _PACKAGE = "org.apache.kafka.common.security"
 _MODULES = {
     f"{_PACKAGE}.plain.PlainLoginModule": ("PLAIN",),
     f"{_PACKAGE}.scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
     f"{_PACKAGE}.oauthbearer.OAuthBearerLoginModule": ("OAUTHBEARER",),
+}
+_KERBEROS = "com.sun.security.auth.module.Krb5LoginModule"
+_OPTIONS = {
+    "clientId": "sasl.oauthbearer.client.credentials.client.id",
+    "clientSecret": "sasl.oauthbearer.client.credentials.client.secret",
+    "scope": "sasl.oauthbearer.scope",
 }
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 _SIMPLE_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -32,7 +41,7 @@ _ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
 
 
 class JaasError(ValueError):
-    """The text is no login that both clients can use. The message holds no value."""
+    """The text is no login that the client can use. The message holds no value."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +58,18 @@ class Login:
         return {name.removeprefix(_EXTENSION): value for name, value in prefixed.items()}
 
 
-def login_of(text: str) -> Login:
-    """The login in `text`. Raises JaasError where the text is malformed or not for both clients."""
+def login_of(text: str, properties: Mapping[str, str | None] | None = None) -> Login:
+    """The login in `text`, with what other properties add. Raises JaasError where it is malformed or cannot be used.
+
+    properties: the client's properties by Java name; None for a value that is not known yet.
+    """
     module, options = parse(text)
+    if module == _KERBEROS:
+        raise JaasError(KERBEROS)
     if module not in _MODULES:
-        raise JaasError(f"The login module is none of {', '.join(_MODULES)}.")
+        raise JaasError(f"The login module is a Java class that is not known here. Known are {', '.join(_MODULES)}.")
+    if _MODULES[module] == ("OAUTHBEARER",):
+        options = _completed(options, properties or {})
     login = Login(_MODULES[module], options)
     _check_options(login)
     return login
@@ -114,18 +130,33 @@ def _options(tokens: list[tuple[str, str]]) -> dict[str, str]:
     return options
 
 
+def _completed(options: Mapping[str, str], properties: Mapping[str, str | None]) -> dict[str, str]:
+    """The options with those that have properties of their own. Raises JaasError where the two differ."""
+    found = dict(options)
+    for option, name in _OPTIONS.items():
+        value = properties.get(name)
+        if value is not None and found.setdefault(option, value) != value:
+            raise JaasError(f"{option} and {name} differ: give one of them.")
+        if name in properties:
+            found.setdefault(option, "")
+    return found
+
+
 def _check_options(login: Login) -> None:
     if login.mechanisms == ("OAUTHBEARER",):
-        required, allowed = ("clientId", "clientSecret"), {"clientId", "clientSecret", "scope"}
-        strange = [n for n in login.options if n not in allowed and not n.startswith(_EXTENSION)]
+        required = ("clientId", "clientSecret")
+        strange = [n for n in login.options if n not in _OPTIONS and not n.startswith(_EXTENSION)]
         if strange:
             raise JaasError(
-                f"OAUTHBEARER takes clientId, clientSecret, scope and extension_*, not {', '.join(strange)}."
+                f"OAUTHBEARER takes {', '.join(_OPTIONS)} and {_EXTENSION}*, not {', '.join(strange)}. The CA of the "
+                "token endpoint belongs in the system's certificates."
             )
     else:
         required = ("username", "password")
         if login.options.get("tokenauth", "").lower() == "true":
-            raise JaasError("tokenauth: librdkafka cannot log in with a delegation token.")
+            raise JaasError(
+                "tokenauth: librdkafka cannot log in with a delegation token. Give user and password of a SCRAM user."
+            )
     missing = [name for name in required if name not in login.options]
     if missing:
         raise JaasError(f"The login lacks {' and '.join(missing)}.")

@@ -1,20 +1,23 @@
 """Which of Kafka's client properties a connector may set, and what is wrong with their values.
 
-For `kafka.*` and `consumer.override.*`, under Java's names. Not for what a client is told then (`firn.kafka.client`).
+For `kafka.*` and `consumer.override.*`, under Java's names. Not for what the client is told (`firn.kafka.client`).
 """
 
 from __future__ import annotations
 
 import difflib
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from firn.connector.config import KafkaProperty
+from firn.errors import ConfigError
 from firn.kafka.jaas import JaasError, login_of, render
 from firn.kafka.property_table import (
     CONSUMER_ONLY,
@@ -26,6 +29,7 @@ from firn.kafka.property_table import (
     Kind,
     Property,
 )
+from firn.kafka.stores import keystore, truststore
 
 Role = Literal["consumer", "producer", "admin"]
 _LONGEST_NUMBER = 40
@@ -43,7 +47,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Fault:
-    """A value that no client can take. Holds no secret value."""
+    """A value that the client cannot take. Holds no secret value."""
 
     name: str
     what: str
@@ -64,6 +68,8 @@ _ELSEWHERE = {
     "sasl.mechanisms": "sasl.mechanism",
     "sasl.username": "sasl.jaas.config",
     "sasl.password": "sasl.jaas.config",
+    "sasl.oauthbearer.client.id": "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.secret": "sasl.oauthbearer.client.credentials.client.secret",
     "ssl.ca.location": "ssl.truststore.location",
     "ssl.ca.pem": "ssl.truststore.certificates",
     "ssl.key.location": "ssl.keystore.location",
@@ -85,11 +91,32 @@ def judge(name: str, role: Role = "consumer") -> Judgement:
     return Judgement(row.kind, row.reason, row.secret) if row else _unknown(name, PROPERTIES)
 
 
-def faults(properties: Iterable[KafkaProperty]) -> list[Fault]:
-    """Values of honoured properties that no client can take, each alone and login against mechanism."""
-    values = {p.name: p.value.get_secret_value() for p in properties if judge(p.name).kind == "honoured"}
+def faults(properties: Iterable[KafkaProperty], unknown: Iterable[str] = ()) -> list[Fault]:
+    """Values of honoured properties that the client cannot take, each alone and login against mechanism.
+
+    unknown: names of properties that are given too, with values that are not known yet.
+    """
+    values = _values(properties)
     found = [fault for name, value in values.items() if (fault := _value_fault(name, value))]
-    return found + _login_faults(values.get("sasl.mechanism"), values.get("sasl.jaas.config"))
+    return found + _login_faults({**dict.fromkeys(unknown), **values})
+
+
+def store_faults(properties: Iterable[KafkaProperty], unknown: Iterable[str] = ()) -> list[Fault]:
+    """What is wrong with key and trust stores, as far as this machine has them; `unknown` as in `faults`."""
+    values = _values(properties)
+    if "SSL" not in values.get("security.protocol", "SSL").upper():
+        return []
+    found = []
+    for store, read in (("ssl.truststore", truststore), ("ssl.keystore", keystore)):
+        location = values.get(f"{store}.location", "")
+        there = Path(location).is_file() and os.access(location, os.R_OK)
+        if not there or any(name.startswith(store) for name in unknown):
+            continue
+        try:
+            read({name: spelled(name, value) or "" for name, value in values.items()})
+        except ConfigError as error:
+            found.append(Fault(f"{store}.location", f"{error.what} {error.next_step}"))
+    return found
 
 
 def managed_properties(
@@ -118,23 +145,27 @@ def _judge_idle(name: str, role: Role) -> Judgement:
 def _unknown(name: str, known: Iterable[str]) -> Judgement:
     """A value under a misspelt name may be a password: it counts as secret."""
     if name in _ELSEWHERE:
-        return Judgement("refused", "It is librdkafka's name; Java's is wanted.", True, _ELSEWHERE[name])
+        return Judgement("refused", "It is librdkafka's name. Connector files hold Java's.", True, _ELSEWHERE[name])
     near = difflib.get_close_matches(name.lower(), list(known), n=1)
-    return Judgement("refused", "Kafka's clients know no such property.", True, near[0] if near else "")
+    return Judgement("refused", "Kafka has no such client property.", True, near[0] if near else "")
 
 
 def spelled(name: str, value: str) -> str | None:
-    """The value as both clients spell it: trimmed, allowed values in their own case. None where it is not allowed."""
+    """The value as Kafka spells it: trimmed, allowed values in their own case. None where it is not allowed."""
     allowed, text = PROPERTIES[name].allowed, value.strip()
     if not allowed:
         return text
     return next((choice for choice in allowed if choice.lower() == text.lower()), None)
 
 
+def _values(properties: Iterable[KafkaProperty]) -> dict[str, str]:
+    return {p.name: p.value.get_secret_value() for p in properties if judge(p.name).kind == "honoured"}
+
+
 def _value_fault(name: str, value: str) -> Fault | None:
     row, text = PROPERTIES[name], spelled(name, value)
     if text is None:
-        return Fault(name, "It is none of the allowed values.", row.allowed)
+        return Fault(name, f"It is none of the allowed values. {row.otherwise}".strip(), row.allowed)
     if row.form != "text":
         return _number_fault(name, text, row)
     if name in ("bootstrap.servers", "client.id", GROUP) and not text:
@@ -147,24 +178,19 @@ def _value_fault(name: str, value: str) -> Fault | None:
 
 
 def _number_fault(name: str, text: str, row: Property) -> Fault | None:
-    """A number that Java's clients cannot be configured with: they would refuse it in the midst of a run."""
-    if row.form == "double":
-        sound, kind = re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)", text, re.ASCII), "a number"
-    else:
-        sound, kind = re.fullmatch(r"[+-]?\d+", text, re.ASCII), "an integer"
-    if not sound:
-        return Fault(name, f"It is not {kind}.")
+    """A number that Kafka Connect does not take either; one beyond librdkafka's range is moved into it."""
+    if not re.fullmatch(r"[+-]?\d+", text, re.ASCII):
+        return Fault(name, "It is not an integer.")
     # A text of thousands of digits is no number to Python either.
-    if len(text) > _LONGEST_NUMBER or not row.least <= (float(text) if row.form == "double" else int(text)) <= row.most:
+    if len(text) > _LONGEST_NUMBER or not row.least <= int(text) <= row.most:
         return Fault(name, "It is out of the range that Kafka allows.", (f"{row.least} to {row.most}",))
     return None
 
 
 def _token_url_fault(name: str, text: str) -> Fault | None:
-    """The address becomes a word of Java's command line, where everybody can read it and a space begins an option."""
     try:
         parts = urlsplit(text)
-        sound = re.fullmatch(r"https?://[^\s,\"']+", text) and parts.hostname and parts.port != 0
+        sound = re.fullmatch(r"https?://[^\s\"']+", text) and parts.hostname and parts.port != 0
     except ValueError:
         sound = None
     if not sound:
@@ -174,11 +200,12 @@ def _token_url_fault(name: str, text: str) -> Fault | None:
     return None
 
 
-def _login_faults(mechanism: str | None, jaas: str | None) -> list[Fault]:
+def _login_faults(values: Mapping[str, str | None]) -> list[Fault]:
+    mechanism, jaas = values.get("sasl.mechanism"), values.get("sasl.jaas.config")
     if jaas is None:
         return []
     try:
-        login = login_of(jaas)
+        login = login_of(jaas, values)
     except JaasError as error:
         return [Fault("sasl.jaas.config", str(error))]
     if mechanism in MECHANISMS and mechanism not in login.mechanisms:

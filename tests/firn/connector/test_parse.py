@@ -196,6 +196,31 @@ def test_a_property_that_a_sink_cannot_follow_is_refused() -> None:
     assert "not an integer" in faults(**{"kafka.fetch.min.bytes": "few"})["kafka.fetch.min.bytes"]
 
 
+def test_a_jks_store_on_this_machine_is_a_fault_and_elsewhere_unknown(tmp_path: Path) -> None:
+    store = tmp_path / "trust.jks"
+    name = "kafka.ssl.truststore.location"
+    assert faults(**{name: str(store)}) == {}
+    store.write_bytes(b"\xfe\xed\xfe\xed" + bytes(20))
+    assert f"keytool -importkeystore -srckeystore {store}" in faults(**{name: str(store)})[name]
+    assert faults(**{name: str(store), "kafka.security.protocol": "SASL_PLAINTEXT"}) == {}
+
+
+def test_a_token_login_waits_for_the_secret_that_is_not_asked_for() -> None:
+    prefix = "consumer.override.sasl.oauthbearer.client.credentials.client."
+    raw = {
+        "consumer.override.sasl.mechanism": "OAUTHBEARER",
+        "consumer.override.sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule "
+        "required;",
+        "consumer.override.sasl.oauthbearer.token.endpoint.url": "https://idp.example.com/token",
+        f"{prefix}id": "me",
+    }
+    assert "lacks clientSecret" in faults(**raw)["consumer.override.sasl.jaas.config"]
+    assert faults(**raw, **{f"{prefix}secret": "${secretsmanager:kafka/idp:secret}"}) == {}
+    checked = check_sink_config(MINIMAL | raw | {f"{prefix}secret": "hunter2"}, where="x")
+    assert checked.faults == ()
+    assert "hunter2" not in repr(checked)
+
+
 def test_confluent_clouds_login() -> None:
     raw = {"kafka.auth.mode": "KAFKA_API_KEY", "kafka.api.key": "K", "kafka.api.secret": "hunter2"}
     config = parse_sink_config(MINIMAL | raw | {"kafka.endpoint": "SASL_SSL://pkc-1.cloud:9092"}, where="x")

@@ -1,9 +1,15 @@
-"""What Java's clients and librdkafka are told: the same, from the connector, the secret and the settings."""
+"""What librdkafka is told, from the connector, the secret and the settings."""
 
 import pickle
 import subprocess
+import threading
+from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -22,7 +28,8 @@ from pydantic import SecretStr
 from firn.connector.config import KafkaProperty
 from firn.errors import ConfigError
 from firn.kafka.client import KafkaClient, kafka_client, needs_secret
-from firn.kafka.jaas import parse, render
+from firn.kafka.jaas import render
+from firn.kafka.properties import store_faults
 from firn.secrets import KafkaSecret
 from firn.settings import Settings
 
@@ -57,10 +64,6 @@ def test_settings_and_secret_alone_are_enough():
     assert config["bootstrap.servers"] == "b:9092"
     assert (config["security.protocol"], config["sasl.mechanisms"]) == ("SASL_SSL", "PLAIN")
     assert (config["sasl.username"], config["sasl.password"]) == ("key", 'a"b\\c')
-    options = client({}).jvm_options()
-    assert options["security.protocol"] == "SASL_SSL"
-    (jaas,) = client({}).jvm_environment().values()
-    assert parse(jaas)[1] == {"username": "key", "password": 'a"b\\c'}
 
 
 def test_the_connector_wins_over_secret_and_settings(tmp_path):
@@ -72,16 +75,11 @@ def test_the_connector_wins_over_secret_and_settings(tmp_path):
     assert (config["sasl.mechanisms"], config["sasl.username"], config["client.id"]) == ("SCRAM-SHA-512", "u", "mine")
     assert config["ssl.ca.pem"] == "PEM"
     assert "ssl.ca.location" not in config
-    options = client(own, kafka_ssl_ca_location=ca).jvm_options()
-    assert options["ssl.truststore.type"] == "PEM"
-    assert "ssl.truststore.location" not in options
 
 
 def test_a_mechanism_alone_takes_the_login_of_the_secret():
-    mechanism = {"sasl.mechanism": "SCRAM-SHA-256"}
-    assert client(mechanism).librdkafka()["sasl.username"] == "key"
-    (jaas,) = client(mechanism).jvm_environment().values()
-    assert "ScramLoginModule" in jaas
+    config = client({"sasl.mechanism": "SCRAM-SHA-256"}).librdkafka()
+    assert (config["sasl.mechanisms"], config["sasl.username"]) == ("SCRAM-SHA-256", "key")
 
 
 @pytest.mark.parametrize(
@@ -108,15 +106,12 @@ def test_only_layers_that_the_protocol_has_are_configured(tmp_path):
     ca = tmp_path / "ca.pem"
     ca.write_text("")
     for protocol, parts in (("PLAINTEXT", set()), ("SSL", {"ssl"}), ("SASL_PLAINTEXT", {"sasl"})):
-        made = client({}, kafka_security_protocol=protocol, kafka_ssl_ca_location=ca)
-        for config in (made.librdkafka(), made.jvm_options()):
-            assert {name.split(".")[0] for name in config} & {"sasl", "ssl"} == parts
-    assert client({}, kafka_security_protocol="PLAINTEXT").jvm_environment() == {}
+        config = client({}, kafka_security_protocol=protocol, kafka_ssl_ca_location=ca).librdkafka()
+        assert {name.split(".")[0] for name in config} & {"sasl", "ssl"} == parts
 
 
-def test_numbers_and_choices_reach_both_clients():
+def test_numbers_and_choices_reach_the_client():
     made = client({"request.timeout.ms": "400000", "fetch.max.wait.ms": "100", "isolation.level": "read_committed"})
-    assert made.jvm_options()["request.timeout.ms"] == "400000"
     config = made.librdkafka()
     assert config["socket.timeout.ms"] == "300000"  # the most that librdkafka takes
     assert config["fetch.wait.max.ms"] == "100"
@@ -129,26 +124,26 @@ def test_the_last_of_several_values_counts():
     assert kafka_client(Settings(), SECRET, twice).librdkafka()["client.id"] == "b"
 
 
-def test_what_has_no_effect_reaches_no_client():
-    made = client({"max.poll.records": "1", "group.id": "g", "auto.offset.reset": "latest"})
-    assert made == client({})
-    assert not {"max.poll.records", "group.id", "auto.offset.reset"} & made.jvm_options().keys()
-
-
-def test_reading_never_makes_a_topic():
-    assert client({"allow.auto.create.topics": "true"}).jvm_options()["allow.auto.create.topics"] == "false"
-
-
-def test_what_only_java_knows_reaches_java_alone():
-    values = {"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256", "default.api.timeout.ms": "1000"}
-    assert client(values).jvm_options().items() >= values.items()
-    assert client(values).librdkafka() == client({}).librdkafka()
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"max.poll.records": "1", "group.id": "g", "auto.offset.reset": "latest"},
+        {"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256", "ssl.enabled.protocols": "TLSv1.3", "ssl.provider": "SunJSSE"},
+        {
+            "default.api.timeout.ms": "1000",
+            "retries": "3",
+            "metrics.num.samples": "2",
+            "allow.auto.create.topics": "true",
+        },
+    ],
+)
+def test_what_changes_nothing_reaches_no_client(values):
+    assert client(values) == client({})
 
 
 def test_without_host_names_in_certificates():
     values = {"ssl.endpoint.identification.algorithm": ""}
     assert client(values).librdkafka()["ssl.endpoint.identification.algorithm"] == "none"
-    assert client(values).jvm_options()["ssl.endpoint.identification.algorithm"] == ""
     assert client({}).librdkafka()["ssl.endpoint.identification.algorithm"] == "https"
 
 
@@ -160,20 +155,56 @@ def test_all_refused_properties_and_values_are_told_without_their_values():
     assert "hunter2" not in str(refused.value)
 
 
-def test_oauthbearer_is_told_to_both_clients():
-    made = client(BROKERS | OAUTH, None)
-    config = made.librdkafka()
+def test_oauthbearer_is_librdkafkas_own_oidc():
+    config = client(BROKERS | OAUTH, None).librdkafka()
     assert config["sasl.oauthbearer.method"] == "oidc"
     assert config["sasl.oauthbearer.token.endpoint.url"] == TOKEN_URL
     assert (config["sasl.oauthbearer.client.id"], config["sasl.oauthbearer.client.secret"]) == ("me", "s3cret")
     assert (config["sasl.oauthbearer.scope"], config["sasl.oauthbearer.extensions"]) == ("kafka", "a=1,b=2")
     AdminClient(config | {"log_level": 0})
-    options = made.jvm_options()
-    assert options["sasl.login.callback.handler.class"].endswith("OAuthBearerLoginCallbackHandler")
-    assert options["sasl.oauthbearer.token.endpoint.url"] == TOKEN_URL
-    assert "OAuthBearerLoginModule" in made.jvm_environment()["FIRN_KAFKA_JAAS"]
-    assert made.jvm_system_properties() == {"org.apache.kafka.sasl.oauthbearer.allowed.urls": TOKEN_URL}
-    assert client({}).jvm_system_properties() == {}
+
+
+def test_a_token_login_in_properties_of_its_own_says_the_same():
+    split = OAUTH | {
+        "sasl.jaas.config": render("OAUTHBEARER", {"extension_a": "1", "extension_b": "2"}),
+        "sasl.oauthbearer.client.credentials.client.id": "me",
+        "sasl.oauthbearer.client.credentials.client.secret": "s3cret",
+        "sasl.oauthbearer.scope": "kafka",
+    }
+    made = client(BROKERS | split, None)
+    assert made.librdkafka() == client(BROKERS | OAUTH, None).librdkafka()
+    assert "s3cret" not in repr(made)
+
+
+@pytest.mark.parametrize(("encoded", "sent"), [("true", "m%2Fe:s+3%3Acret"), ("false", "m/e:s 3:cret")])
+def test_id_and_secret_come_to_the_token_endpoint_as_kafka_would_write_them(encoded, sent):
+    """librdkafka writes what it is given: where an encoded form is wanted, it is given that."""
+    with token_endpoint() as (url, asked):
+        values = {"sasl.oauthbearer.token.endpoint.url": url, "sasl.oauthbearer.header.urlencode": encoded}
+        values["sasl.jaas.config"] = render("OAUTHBEARER", {"clientId": "m/e", "clientSecret": "s 3:cret"})
+        made = client({"bootstrap.servers": "127.0.0.1:1"} | OAUTH | values, None)
+        consumer = AdminClient(made.librdkafka() | {"log_level": 0})
+        assert b64decode(asked.get(timeout=20).removeprefix("Basic ")).decode() == sent
+        del consumer
+
+
+@contextmanager
+def token_endpoint() -> Iterator[tuple[str, "SimpleQueue[str]"]]:
+    """An OAuth server that refuses everybody: its address, and the Authorization headers that it got."""
+    asked: SimpleQueue[str] = SimpleQueue()
+
+    class Refusal(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.put(self.headers["Authorization"])
+            self.send_error(401)
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Refusal)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/token", asked
+    server.shutdown()
+    server.server_close()
 
 
 def test_oauthbearer_wants_its_own_login():
@@ -181,17 +212,15 @@ def test_oauthbearer_wants_its_own_login():
         client({"sasl.mechanism": "OAUTHBEARER"})
 
 
-def test_no_credential_is_in_options_texts_or_keys_of_the_environment():
+def test_no_text_of_a_client_holds_a_credential():
     hidden = ["hunter2", "key-pass", "store-pass", "trust-pass"]
     login = render("PLAIN", {"username": "u", "password": hidden[0]})
     passwords = dict(
         zip(("ssl.key.password", "ssl.keystore.password", "ssl.truststore.password"), hidden[1:], strict=True)
     )
     made = client(BROKERS | {"sasl.jaas.config": login, "ssl.keystore.key": "-----KEY"} | passwords, None)
-    shown = [repr(made), str(made), str(made.jvm_options()), str(list(made.jvm_environment()))]
+    shown = [repr(made), str(made)]
     assert not [(text, value) for text in shown for value in [*hidden, "-----KEY"] if value in text]
-    referred = {value for value in made.jvm_options().values() if value.startswith("${env:")}
-    assert referred == {f"${{env:{name}}}" for name in made.jvm_environment()}
 
 
 def test_it_travels_and_can_be_a_key():
@@ -207,31 +236,48 @@ def test_a_ca_file_that_does_not_exist_is_named(tmp_path):
 
 
 class Stores:
-    """One certificate in every kind of store, as files."""
+    """A client certificate with its issuers in every kind of store, as files."""
 
     def __init__(self, folder: Path) -> None:
-        key = ec.generate_private_key(ec.SECP256R1())
-        name, now = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "c")]), datetime.now(UTC)
-        ends = now + timedelta(days=1)
-        made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, ends)
-        certificate = made.sign(key, hashes.SHA256())
         self.folder = folder
-        self.pem = certificate.public_bytes(Encoding.PEM).decode()
-        self.key = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-        self.locked_key = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"kp")).decode()
+        root, middle, own = (ec.generate_private_key(ec.SECP256R1()) for _ in range(3))
+        self.root = _certificate("root", root, "root", root)
+        self.middle = _certificate("middle", middle, "root", root)
+        self.own = _certificate("own", own, "middle", middle)
+        self.pem = _pem(self.own)
+        self.key = own.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+        self.locked_key = own.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"kp")).decode()
         (folder / "ca.pem").write_text(self.pem)
         (folder / "client.pem").write_text(self.key + self.pem)
-        (folder / "client.p12").write_bytes(
-            pkcs12.serialize_key_and_certificates(b"c", key, certificate, None, BestAvailableEncryption(b"changeit"))
-        )
+        locked, others = BestAvailableEncryption(b"changeit"), [self.root, self.middle]
+        chained = pkcs12.serialize_key_and_certificates(b"c", own, self.own, others, locked)
+        (folder / "client.p12").write_bytes(chained)
+        (folder / "alone.p12").write_bytes(pkcs12.serialize_key_and_certificates(b"c", own, self.own, None, locked))
 
-    def keytool(self, kind: str) -> Path:
-        """A trust store as Java's own tool writes it."""
-        path = self.folder / f"trust.{kind.lower()}"
-        arguments = ["-importcert", "-noprompt", "-alias", "ca", "-file", str(self.folder / "ca.pem")]
-        store = ["-keystore", str(path), "-storetype", kind, "-storepass", "changeit"]
+    def keytool(self, name: str, *arguments: str, password: str = "changeit") -> Path:
+        """A store as Java's own tool writes it."""
+        path = self.folder / name
+        path.unlink(missing_ok=True)
+        store = ["-keystore", str(path), "-storepass", password]
         subprocess.run(["keytool", *arguments, *store], check=True, capture_output=True, timeout=60)
         return path
+
+    def trust(self, kind: str) -> Path:
+        """A trust store."""
+        ca = ["-importcert", "-noprompt", "-alias", "ca", "-file", str(self.folder / "ca.pem")]
+        return self.keytool(f"trust.{kind.lower()}", *ca, "-storetype", kind)
+
+
+def _certificate(name: str, key: ec.EllipticCurvePrivateKey, by: str, signer: ec.EllipticCurvePrivateKey):
+    subject, issuer = (x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, each)]) for each in (name, by))
+    now = datetime.now(UTC)
+    ends = now + timedelta(days=1)
+    made = x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number(), now, ends)
+    return made.sign(signer, hashes.SHA256())
+
+
+def _pem(*certificates: x509.Certificate) -> str:
+    return "".join(each.public_bytes(Encoding.PEM).decode() for each in certificates)
 
 
 @pytest.fixture(scope="module")
@@ -239,8 +285,8 @@ def stores(tmp_path_factory) -> Stores:
     return Stores(tmp_path_factory.mktemp("stores"))
 
 
-def test_librdkafka_takes_every_store_that_java_takes(stores):
-    trust = {"ssl.truststore.location": str(stores.keytool("PKCS12")), "ssl.truststore.password": "changeit"}
+def test_librdkafka_takes_every_store_that_java_takes_but_jks(stores):
+    trust = {"ssl.truststore.location": str(stores.trust("PKCS12")), "ssl.truststore.password": "changeit"}
     for values in (
         trust,
         {"ssl.truststore.certificates": stores.pem},
@@ -251,16 +297,37 @@ def test_librdkafka_takes_every_store_that_java_takes(stores):
         {"ssl.keystore.location": str(stores.folder / "client.p12"), "ssl.keystore.password": "changeit"},
     ):
         AdminClient(client(values | TLS).librdkafka() | {"log_level": 0})
-    # Java's clients open the same files themselves.
     assert client(trust | TLS).librdkafka()["ssl.ca.pem"] == stores.pem
-    assert client(trust | TLS).jvm_options()["ssl.truststore.location"] == trust["ssl.truststore.location"]
 
 
-def test_a_jks_store_is_refused_with_the_way_out(stores):
-    path = stores.keytool("JKS")
+def test_the_certificates_between_client_and_root_are_sent_in_their_order(stores):
+    values = {"ssl.keystore.location": str(stores.folder / "client.p12"), "ssl.keystore.password": "changeit"}
+    config = client(values | TLS).librdkafka()
+    assert config["ssl.certificate.pem"] == _pem(stores.own, stores.middle, stores.root)
+
+
+def test_a_key_store_of_java_8_is_taken(stores):
+    """Its ciphers are not in librdkafka's OpenSSL."""
+    key = ["-genkeypair", "-alias", "c", "-dname", "CN=c", "-keyalg", "EC"]
+    path = stores.keytool("java8.p12", *key, "-storetype", "PKCS12", "-J-Dkeystore.pkcs12.legacy")
+    values = {"ssl.keystore.location": str(path), "ssl.keystore.password": "changeit", "ssl.keystore.type": "PKCS12"}
+    AdminClient(client(values | TLS).librdkafka() | {"log_level": 0})
+
+
+@pytest.mark.parametrize("password", [{}, {"ssl.truststore.password": "changeit"}])
+def test_a_jks_store_is_refused_with_the_way_out_which_works(stores, password):
+    path = stores.trust("JKS")
+    given = TLS | {"ssl.truststore.location": str(path), "ssl.truststore.type": "JKS"} | password
     with pytest.raises(ConfigError, match="JKS") as refused:
-        client(TLS | {"ssl.truststore.location": str(path)}).librdkafka()
-    assert f"keytool -importkeystore -srckeystore {path}" in refused.value.next_step
+        client(given).librdkafka()
+    step = refused.value.next_step
+    assert ("press Enter where keytool asks" in step) == (not password)
+    line = step.removeprefix("Convert it: ").partition(". Then set ")[0]
+    typed = "newpass\nnewpass\n" + (password.get("ssl.truststore.password", "") or "") + "\n"
+    path.with_suffix(".p12").unlink(missing_ok=True)
+    subprocess.run(line.split(), input=typed, text=True, check=True, capture_output=True, timeout=60)
+    moved = {"ssl.truststore.location": str(path.with_suffix(".p12")), "ssl.truststore.password": "newpass"}
+    assert client(TLS | moved).librdkafka()["ssl.ca.pem"] == stores.pem
 
 
 @pytest.mark.parametrize(
@@ -269,13 +336,31 @@ def test_a_jks_store_is_refused_with_the_way_out(stores):
         ({"ssl.truststore.location": "nowhere.p12"}, "does not exist"),
         ({"ssl.truststore.location": "ca.pem"}, "PEM"),
         ({"ssl.truststore.location": "client.p12", "ssl.truststore.password": "wrong"}, "cannot be opened"),
-        ({"ssl.truststore.location": "client.p12", "ssl.truststore.password": "changeit"}, "no trusted certificate"),
+        ({"ssl.truststore.location": "client.p12"}, "cannot be opened"),
+        ({"ssl.truststore.location": "alone.p12", "ssl.truststore.password": "changeit"}, "no trusted certificate"),
         ({"ssl.keystore.location": "client.pem"}, "PEM"),
+        ({"ssl.keystore.location": "client.p12", "ssl.keystore.password": "wrong"}, "cannot be opened"),
+        ({"ssl.keystore.location": "trust.pkcs12", "ssl.keystore.password": "changeit"}, "no key"),
     ],
 )
 def test_a_store_that_cannot_be_used_is_named(stores, values, message):
+    stores.trust("PKCS12")
     placed = {n: str(stores.folder / v) if n.endswith("location") else v for n, v in values.items()}
     with pytest.raises(ConfigError, match=message) as refused:
         client(placed | TLS).librdkafka()
     assert "location" in refused.value.where
     assert "wrong" not in str(refused.value)
+
+
+def test_what_is_wrong_with_a_store_is_found_where_the_file_is(stores):
+    jks = {"ssl.keystore.location": str(stores.trust("JKS"))}
+    (fault,) = store_faults(given(jks))
+    assert fault.name == "ssl.keystore.location"
+    assert "keytool -importkeystore" in fault.what
+    wrong = {"ssl.truststore.location": str(stores.folder / "client.p12"), "ssl.truststore.password": "wrong"}
+    (fault,) = store_faults(given(wrong))
+    assert "cannot be opened" in fault.what
+    assert store_faults(given(wrong), ["ssl.truststore.password"]) == []
+    for elsewhere in ("/nowhere/trust.jks", "with\0zero"):
+        assert store_faults(given({"ssl.truststore.location": elsewhere})) == []
+    assert store_faults(given(jks | {"security.protocol": "sasl_plaintext"})) == []

@@ -1,6 +1,7 @@
 """Which client properties a connector may set, and what it is told about the others."""
 
 import pytest
+from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from pydantic import SecretStr
 
@@ -35,7 +36,17 @@ def properties(**values: str) -> list[KafkaProperty]:
         ("interceptor.classes", "refused"),
         ("sasl.kerberos.service.name", "refused"),
         ("ssl.engine.factory.class", "refused"),
+        ("sasl.client.callback.handler.class", "refused"),
+        ("sasl.oauthbearer.assertion.file", "refused"),
         ("config.providers", "refused"),
+        ("sasl.oauthbearer.client.credentials.client.secret", "honoured"),
+        ("metadata.recovery.rebootstrap.trigger.ms", "honoured"),
+        ("ssl.cipher.suites", "warned"),
+        ("ssl.enabled.protocols", "warned"),
+        ("ssl.keymanager.algorithm", "warned"),
+        ("sasl.login.refresh.window.factor", "warned"),
+        ("default.api.timeout.ms", "warned"),
+        ("metric.reporters", "warned"),
     ],
 )
 def test_a_property_has_its_judgement(name, kind):
@@ -47,9 +58,24 @@ def test_what_is_not_honoured_says_why():
     assert silent == []
 
 
+def test_a_property_that_is_honoured_reaches_the_client_or_is_the_sinks_own():
+    """None of them is only kept: whoever sets it gets what it says."""
+    by_others = {
+        *("security.protocol", "sasl.mechanism", "sasl.jaas.config", "sasl.oauthbearer.header.urlencode"),
+        *("sasl.oauthbearer.client.credentials.client.id", "sasl.oauthbearer.client.credentials.client.secret"),
+        *("sasl.oauthbearer.scope", "auto.offset.reset", "group.id"),
+    }
+    the_only_choice = {n for n, row in PROPERTIES.items() if n.endswith(".class") and row.allowed}
+    mapped = {n for n, row in PROPERTIES.items() if row.librdkafka or n.startswith(("ssl.truststore", "ssl.keystore"))}
+    mapped |= {"ssl.key.password", "ssl.endpoint.identification.algorithm"}
+    honoured = {n for n, row in PROPERTIES.items() if row.kind == "honoured"}
+    assert honoured == mapped | by_others | the_only_choice
+
+
 def test_credentials_are_marked_and_so_is_everything_misspelt():
     secret = {name for name in PROPERTIES if judge(name).secret}
     assert secret >= {"sasl.jaas.config", "ssl.keystore.key", "ssl.key.password", "ssl.truststore.password"}
+    assert "sasl.oauthbearer.client.credentials.client.secret" in secret
     assert "bootstrap.servers" not in secret
     assert judge("sasl.jass.config").secret
 
@@ -62,6 +88,7 @@ def test_credentials_are_marked_and_so_is_everything_misspelt():
         ("sasl.mechanisms", "sasl.mechanism"),
         ("sasl.password", "sasl.jaas.config"),
         ("ssl.ca.location", "ssl.truststore.location"),
+        ("sasl.oauthbearer.client.secret", "sasl.oauthbearer.client.credentials.client.secret"),
         ("fetch.wait.max.ms", "fetch.max.wait.ms"),
         ("qqq", ""),
     ],
@@ -90,7 +117,7 @@ def test_every_faulty_value_is_found_at_once():
         security_protocol="SASL-SSL",
         isolation_level="committed",
         fetch_min_bytes="many",
-        sasl_login_refresh_window_factor="half",
+        retry_backoff_ms="half",
         sasl_oauthbearer_token_endpoint_url="https://a/ -Dx=y",
         bootstrap_servers=" ",
         sasl_jaas_config=f"{PLAIN} required username=u",
@@ -109,8 +136,8 @@ def test_login_and_mechanism_must_agree():
 def test_values_are_read_as_kafka_reads_them():
     given = properties(security_protocol=" sasl_ssl ", isolation_level="READ_COMMITTED", receive_buffer_bytes="-1")
     assert faults(given) == []
-    options = kafka_client(Settings(), None, [*given, *managed("b:1")]).jvm_options()
-    assert (options["security.protocol"], options["isolation.level"]) == ("SASL_SSL", "read_committed")
+    config = kafka_client(Settings(), None, [*given, *managed("b:1")]).librdkafka()
+    assert (config["security.protocol"], config["isolation.level"]) == ("SASL_SSL", "read_committed")
 
 
 def test_confluent_clouds_managed_names_mean_sasl_plain_over_tls():
@@ -140,6 +167,7 @@ def test_librdkafka_takes_what_a_property_becomes(name, value):
     config = kafka_client(Settings(), None, given).librdkafka()
     assert PROPERTIES[name].librdkafka in config
     AdminClient(config | {"log_level": 0})
+    Consumer(config | {"group.id": "g", "log_level": 0}).close()
 
 
 @pytest.mark.parametrize(
@@ -150,17 +178,55 @@ def test_librdkafka_takes_what_a_property_becomes(name, value):
         ("receive.buffer.bytes", "-1", "-2"),
         ("metadata.max.age.ms", "99999999999", str(2**63)),
         ("connections.max.idle.ms", "-1", "9" * 5000),
-        ("sasl.login.connect.timeout.ms", "-1", str(2**31)),
-        ("sasl.login.refresh.buffer.seconds", "3600", "3601"),
-        ("sasl.login.refresh.window.factor", "0.5", "7"),
-        ("sasl.login.refresh.window.jitter", ".25", "0.3"),
+        ("fetch.min.bytes", "+1", "-1"),
     ],
 )
-def test_numbers_have_the_range_that_java_checks_when_a_client_starts(name, within, beyond):
+def test_numbers_have_the_range_that_kafka_connect_takes(name, within, beyond):
     assert faults([KafkaProperty(name, SecretStr(within))]) == []
     (fault,) = faults([KafkaProperty(name, SecretStr(beyond))])
     assert "range" in fault.what
     assert " to " in fault.allowed[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("sasl.mechanism", "GSSAPI", "Use PLAIN, SCRAM, OAUTHBEARER or client certificates"),
+        ("sasl.login.callback.handler.class", "com.example.Handler", "loads a Java class"),
+        ("sasl.oauthbearer.jwt.retriever.class", "com.example.Retriever", "client credentials"),
+        ("ssl.truststore.type", "BCFKS", "keytool -importkeystore"),
+    ],
+)
+def test_what_only_java_can_do_is_refused_with_the_way_out(name, value, said):
+    (fault,) = faults([KafkaProperty(name, SecretStr(value))])
+    assert said in fault.what
+    assert fault.allowed == PROPERTIES[name].allowed
+
+
+OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+ID, KEY = (f"sasl.oauthbearer.client.credentials.client.{part}" for part in ("id", "secret"))
+
+
+def login_faults(jaas: str, *unknown: str, **options: str) -> list[str]:
+    names = {"id": ID, "secret": KEY, "scope": "sasl.oauthbearer.scope"}
+    values = {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": jaas} | {names[n]: v for n, v in options.items()}
+    return [fault.what for fault in faults([KafkaProperty(n, SecretStr(v)) for n, v in values.items()], unknown)]
+
+
+def test_a_token_login_may_stand_in_properties_of_its_own():
+    assert login_faults(f"{OAUTH};", id="me", secret="hunter2", scope="kafka") == []
+    assert login_faults(f"{OAUTH} clientId=me;", id="me", secret="hunter2") == []
+    assert login_faults(f"{OAUTH};", id="me") == ["The login lacks clientSecret."]
+
+
+def test_a_token_login_that_is_given_twice_must_be_the_same():
+    (what,) = login_faults(f"{OAUTH} clientId=me clientSecret=hunter2;", id="me", secret="hunter3")
+    assert what == f"clientSecret and {KEY} differ: give one of them."
+
+
+def test_a_secret_that_is_not_resolved_yet_is_not_missed():
+    assert login_faults(f"{OAUTH};", KEY, id="me") == []
+    assert login_faults(f"{OAUTH} clientId=me clientSecret=hunter2;", KEY) == []
 
 
 @pytest.mark.parametrize(
