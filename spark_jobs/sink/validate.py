@@ -55,7 +55,9 @@ def live_checks(config: SinkConfig, settings: Settings) -> list[LiveCheck]:
 
 def _credential_tasks(config: SinkConfig, settings: Settings, found: _Found) -> Iterator[Task]:
     def kafka_credentials() -> str:
-        found.kafka = kafka_login(config, settings)
+        kafka = kafka_login(config, settings)
+        kafka.librdkafka()  # a key or trust store that is not here, or cannot be used, shows now
+        found.kafka = kafka
         return f"secret {settings.kafka_secret_id}" if needs_secret(config.kafka) else _NAMED
 
     def registry_credentials() -> str:

@@ -190,6 +190,13 @@ def test_a_regular_expression_shows_its_topics(stack, config, topic: Topic):
     assert none["topics.regex"].state == "warning"
 
 
+def test_a_trust_store_that_is_not_here(stack, config):
+    kafka = (KafkaProperty("ssl.truststore.location", SecretStr("/nowhere/trust.p12")),)
+    failed = failures(live_checks(replace(config, kafka=kafka), stack.settings))
+    assert list(failed) == ["credentials kafka"]
+    assert "does not exist" in failed["credentials kafka"].found
+
+
 def test_everything_is_down_and_each_says_so(stack, config):
     broker, registry, snowflake = closed_port(), closed_port(), closed_port()
     broken = replace(
