@@ -18,27 +18,9 @@ from firn.errors import ConfigError
 from firn.kafka.jaas import render
 from firn.kafka.librdkafka import librdkafka_config
 from firn.kafka.properties import faults, judge, spelled
-from firn.kafka.property_table import NOT_FOR_READERS, TOKEN_HANDLER
+from firn.kafka.property_table import NOT_FOR_READERS
 from firn.secrets import KafkaSecret, read_secret
 from firn.settings import Settings
-
-JAAS_VARIABLE = "FIRN_KAFKA_JAAS"
-"""Environment variable of a JVM that holds its JAAS configuration, the user and password of SASL."""
-
-_VARIABLES = {
-    "sasl.jaas.config": JAAS_VARIABLE,
-    "ssl.key.password": "FIRN_KAFKA_KEY_PASSWORD",
-    "ssl.keystore.key": "FIRN_KAFKA_KEYSTORE_KEY",
-    "ssl.keystore.password": "FIRN_KAFKA_KEYSTORE_PASSWORD",
-    "ssl.truststore.password": "FIRN_KAFKA_TRUSTSTORE_PASSWORD",
-}
-_PROVIDER = {
-    "config.providers": "env",
-    "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
-}
-# Reading must not make a topic, which Java's consumers do unless they are told; librdkafka's do not.
-_NEVER_MAKE_TOPICS = {"allow.auto.create.topics": "false"}
-_TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105
 
 
 @dataclass(frozen=True)
@@ -60,26 +42,6 @@ class KafkaClient:
     def librdkafka(self) -> dict[str, str]:
         """Configuration of any librdkafka client. Holds credentials. Raises ConfigError for files it cannot use."""
         return librdkafka_config(self._values)
-
-    def jvm_options(self) -> dict[str, str]:
-        """Configuration of any Java client, without a prefix. No credential.
-
-        Spark prints a source's options in plans, and plans in exceptions and logs. So credentials only appear as
-        references to `jvm_environment`, which Kafka's client resolves itself (KIP-297, `EnvVarConfigProvider`).
-        """
-        values = self._values
-        referred = {name: f"${{env:{variable}}}" for name, variable in _VARIABLES.items() if name in values}
-        return _NEVER_MAKE_TOPICS | values | referred | (_PROVIDER if referred else {})
-
-    def jvm_environment(self) -> dict[str, str]:
-        """What the environment of a JVM must hold for `jvm_options`. Holds credentials; empty without any."""
-        values = self._values
-        return {variable: values[name] for name, variable in _VARIABLES.items() if name in values}
-
-    def jvm_system_properties(self) -> dict[str, str]:
-        """What a JVM must be started with: the token endpoint, which Kafka's clients want allowed from 3.9.1 on."""
-        url = self._values.get(_TOKEN_URL)
-        return {"org.apache.kafka.sasl.oauthbearer.allowed.urls": url} if url else {}
 
     @property
     def _values(self) -> dict[str, str]:
@@ -114,14 +76,6 @@ def kafka_client(
         values["bootstrap.servers"] = _present(secret, "bootstrap servers").bootstrap_servers
     if protocol.startswith("SASL") and "sasl.jaas.config" not in values:
         values["sasl.jaas.config"] = _login(values["sasl.mechanism"], _present(secret, "a login"))
-    if values.get("sasl.mechanism") == "OAUTHBEARER":
-        values.setdefault("sasl.login.callback.handler.class", TOKEN_HANDLER)
-    for store, inline in (
-        ("ssl.truststore.type", "ssl.truststore.certificates"),
-        ("ssl.keystore.type", "ssl.keystore.key"),
-    ):
-        if inline in values:
-            values.setdefault(store, "PEM")
     unused = [p for p, wanted in (("sasl.", "SASL"), ("ssl.", "SSL")) if wanted not in _layers(protocol)]
     kept = {name: value for name, value in values.items() if not name.startswith(tuple(unused))}
     client = tuple(KafkaProperty(name, SecretStr(value)) for name, value in sorted(kept.items()))

@@ -18,7 +18,6 @@ GROUP = "group.id"
 DEAD_LETTER_GROUPS = "firn-dlq-"
 NOT_FOR_READERS = frozenset({FIRST_OFFSET, GROUP})
 """What is honoured and no reader is told: the sink itself follows it."""
-TOKEN_HANDLER = "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler"  # noqa: S105
 KERBEROS = (
     "Kerberos (GSSAPI) is not in the librdkafka that confluent-kafka ships. Use PLAIN, SCRAM, OAUTHBEARER or client "
     "certificates."
@@ -106,7 +105,8 @@ _SECURITY: dict[str, Property] = {
 
 _TOKEN_LOGIN: dict[str, Property] = {
     "sasl.login.callback.handler.class": Property(
-        allowed=(TOKEN_HANDLER, TOKEN_HANDLER.replace(".secured.", ".")), otherwise=f"{_NO_CLASSES} {_LOGINS}"
+        allowed=(f"{_OAUTH}.OAuthBearerLoginCallbackHandler", f"{_OAUTH}.secured.OAuthBearerLoginCallbackHandler"),
+        otherwise=f"{_NO_CLASSES} {_LOGINS}",
     ),
     "sasl.oauthbearer.jwt.retriever.class": Property(
         allowed=(f"{_OAUTH}.DefaultJwtRetriever", f"{_OAUTH}.ClientCredentialsJwtRetriever"),

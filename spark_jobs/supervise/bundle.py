@@ -42,7 +42,7 @@ from spark_jobs.supervise.versions import versions
 log = logging.getLogger(__name__)
 LOG_LINES = 2000
 CHANGES = 100
-_ENVIRONMENT = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID", "PREFECT_API_KEY", "FIRN_KAFKA_JAAS")
+_ENVIRONMENT = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID", "PREFECT_API_KEY")
 
 
 @dataclass(frozen=True)

@@ -33,11 +33,10 @@ def listens(port: int) -> bool:
 
 @pytest.fixture
 def cluster(stack, tmp_path: Path) -> Iterator[str]:
-    """The URL of a standalone master with one worker. Executors inherit the worker's environment."""
+    """The URL of a standalone master with one worker, whose environment holds no credential."""
     port = closed_port()
     master = f"spark://{LOOPBACK}:{port}"
-    kafka = client_from_settings(stack.settings).jvm_environment()
-    environment = os.environ | kafka | {"SPARK_LOCAL_IP": LOOPBACK, "SPARK_NO_DAEMONIZE": "1"}
+    environment = os.environ | {"SPARK_LOCAL_IP": LOOPBACK, "SPARK_NO_DAEMONIZE": "1"}
     web = ["--webui-port", "0"]
     room = ["--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / "work")]
     commands = (
@@ -90,7 +89,7 @@ def test_records_land_through_executors_of_a_cluster(stack, tmp_path: Path, clus
     try:
         wait_until(lambda: executors(tmp_path) or command.poll() is not None, seconds=120, what="an executor")
         seen = executors(tmp_path)
-        secret = next(iter(client_from_settings(stack.settings).jvm_environment().values()))
+        secret = client_from_settings(stack.settings).librdkafka()["sasl.password"]
         assert command.wait(240) == 0, (tmp_path / "run.log").read_text()
     finally:
         command.kill()
