@@ -206,7 +206,7 @@ def _kafka(check: Check) -> None:
         if kafka_property(name) == FIRST_OFFSET:
             _first_offset(check, name)
     names = {java: name for name in check.given if (java := kafka_property(name))}
-    properties, unknown = kafka_properties(check), [java for name in check.unchecked if (java := kafka_property(name))]
+    properties, unknown = kafka_properties(check), {j for j, name in names.items() if check.given[name].value is None}
     for fault in faults(properties, unknown) + store_faults(properties, unknown):
         check.fault(names.get(fault.name, f"kafka.{fault.name}"), fault.what, fault.allowed)
 

@@ -216,6 +216,7 @@ def test_a_token_login_waits_for_the_secret_that_is_not_asked_for() -> None:
     }
     assert "lacks clientSecret" in faults(**raw)["consumer.override.sasl.jaas.config"]
     assert faults(**raw, **{f"{prefix}secret": "${secretsmanager:kafka/idp:secret}"}) == {}
+    assert list(faults(**raw, **{f"{prefix}secret": "${env:FIRN_NOWHERE}"})) == [f"{prefix}secret"]
     checked = check_sink_config(MINIMAL | raw | {f"{prefix}secret": "hunter2"}, where="x")
     assert checked.faults == ()
     assert "hunter2" not in repr(checked)
