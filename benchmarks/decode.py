@@ -47,7 +47,7 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def orders(count: int) -> pa.RecordBatch:
-    """`count` orders as Spark's Kafka source hands them over."""
+    """`count` orders as the reader hands them over."""
     rng, schema = random.Random(7), fastavro.parse_schema(SCHEMA)
     values, headers = [], []
     for number in range(count):

@@ -28,7 +28,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="FIRN_", extra="ignore", frozen=True)
 
-    home: Path = Field(PROJECT_ROOT / ".local", description="Where state of this checkout lives (checkpoints, logs).")
+    home: Path = Field(PROJECT_ROOT / ".local", description="Where state of this checkout lives (logs, scratch files).")
 
     aws_region: str = Field("eu-west-2", description="Region of Secrets Manager.")
     aws_endpoint_url: str | None = Field(None, description="Secrets Manager endpoint; unset means AWS itself.")
@@ -69,7 +69,7 @@ class Settings(BaseSettings):
     spark_conf: Annotated[dict[str, str], NoDecode] = Field(
         {},
         description="More of Spark's configuration, as name=value pairs between spaces; what a sink depends on stays "
-        "as it is, jars and Java options are added. Never a credential.",
+        "as it is, Java options are added. Never a credential.",
     )
     spark_python: str | None = Field(
         None, description="Python of the executors, as they see it; unset means the driver's own."

@@ -1,8 +1,7 @@
 """What killed programs leave on this machine: Spark's folders, files on their way to the stage, rotated logs.
 
 Firn cleans up after itself when it ends in order; a process that is killed cannot. Removes only what has not been
-touched for a while and nothing that runs can want. Not for what a sink left in Snowflake and Kafka (`firn sink clean`),
-nor for its checkpoints: each start removes those of older epochs.
+touched for a while and nothing that runs can want. Not for what a sink left in Snowflake and Kafka (`firn sink clean`).
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]+")
 _TOPIC_LENGTH = 249
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{1,254}")
 # Azure's file systems name the container in front of the @.
-_CONTAINERS = ("abfs", "abfss", "wasb", "wasbs")
 _HOST = re.compile(r"[A-Za-z0-9._:\[\]-]+")
 
 

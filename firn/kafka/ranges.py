@@ -42,6 +42,7 @@ RECORDS = pa.schema(
 (null where it has none)."""
 
 BATCH_RECORDS, BATCH_BYTES = 10_000, 16 * 1024 * 1024
+FIRST_RECORDS = 64
 BACKLOG_QUEUE, SMALL_QUEUE = 8 * 1024, 1024
 """KiB that a consumer fetches ahead. What it has fetched beyond the end of a range is thrown away, so ranges of few
 records are read with a small queue."""
@@ -117,20 +118,19 @@ class RangeReader:
     def read(
         self, wanted: OffsetRange, *, records: int = BATCH_RECORDS, size: int = BATCH_BYTES
     ) -> Iterator[pa.RecordBatch]:
-        """The range's records as batches (`RECORDS`) of at most `records` rows, closed at the first that passes `size`
-        bytes.
+        """The range's records as batches (`RECORDS`) of `records` rows and about `size` bytes at most, but one row.
 
         Raises GoneRangeError where the first offset is gone, StalledRangeError where nothing new came within the
         patience, and Authentication-, Privilege- or ConfigError as Kafka tells.
         """
         if not len(wanted):
             return
-        position = wanted.start
+        position, average = wanted.start, 0.0
         self._consumer.assign([KafkaOffset(wanted.topic, wanted.partition, position)])
         try:
             while position < wanted.end:
-                chunk = self._chunk(wanted, position, records, size)
-                position = chunk.position
+                chunk = self._chunk(wanted, _Chunk(position, records, size, average))
+                position, average = chunk.position, chunk.average
                 if len(chunk):
                     yield chunk.batch()
         finally:
@@ -140,14 +140,14 @@ class RangeReader:
         """End the connections."""
         self._consumer.close()
 
-    def _chunk(self, wanted: OffsetRange, position: int, records: int, size: int) -> _Chunk:
-        """Messages of the range from `position` on, for one batch."""
-        chunk = _Chunk(position)
+    def _chunk(self, wanted: OffsetRange, chunk: _Chunk) -> _Chunk:
+        """Messages of the range from the chunk's position on, until it is full or the range has ended."""
         quiet_since = time.monotonic()
-        while chunk.position < wanted.end and len(chunk) < records and chunk.size < size:
-            # What is there already, which the queue's size bounds; never more than the range can still have.
-            most = min(records - len(chunk), wanted.end - chunk.position)
-            found = self._consumer.consume(most, 0) or self._consumer.consume(1, _POLL_SECONDS)
+        while chunk.position < wanted.end and (room := chunk.room):
+            # What is there already; never more than the range can still have.
+            found = self._consumer.consume(min(room, wanted.end - chunk.position), 0)
+            if not found:
+                found = self._consumer.consume(1, _POLL_SECONDS)
             if found:
                 before = chunk.position
                 self._take(chunk, found, wanted)
@@ -227,10 +227,14 @@ def _offset(message: Message) -> int:
 
 
 class _Chunk:
-    """Records for one batch. position: the next offset. end_seen: where the log ended when its end was met last."""
+    """Records for one batch. position: the next offset. end_seen: where the log ended when its end was met last.
 
-    def __init__(self, position: int) -> None:
-        self.position, self.size = position, 0
+    records, limit: rows and bytes that it holds, about. before: the average size of the records before; 0: not known.
+    """
+
+    def __init__(self, position: int, records: int, limit: int, before: float) -> None:
+        self.position, self._records, self._limit, self._before = position, records, limit, before
+        self._size = 0
         self.end_seen: int | None = None
         self._messages: list[Message] = []
         self._keys: list[bytes | None] = []
@@ -240,6 +244,19 @@ class _Chunk:
     def __len__(self) -> int:
         return len(self._messages)
 
+    @property
+    def average(self) -> float:
+        """Bytes of a record."""
+        return self._size / len(self) if len(self) else self._before
+
+    @property
+    def room(self) -> int:
+        """How many more records fit; a few where nobody has seen their size yet, 0 where it is full."""
+        if self._size >= self._limit:
+            return 0
+        fitting = int((self._limit - self._size) / self.average) + 1 if self.average else FIRST_RECORDS
+        return min(fitting, self._records - len(self))
+
     def add(self, messages: list[Message], position: int) -> None:
         """Take over messages whose last offset is `position` - 1."""
         keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
@@ -247,7 +264,7 @@ class _Chunk:
         self._keys += keys
         self._values += values
         headers = cast("_HeaderLists", list(map(Message.headers, messages)))
-        self.size += _size(keys) + _size(values) + self._headers.add(headers)
+        self._size += _size(keys) + _size(values) + self._headers.add(headers)
         self.position = position
 
     def batch(self) -> pa.RecordBatch:

@@ -149,7 +149,7 @@ def _conf(settings: Settings, name: str) -> dict[str, str]:
     }
     if settings.spark_master.startswith("local"):
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return {"spark.ui.enabled": "false"} | given | conf
+    return given | conf
 
 
 @contextmanager

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from firn.errors import FirnError, TransientError, unexpected
-from firn.kafka.ranges import OffsetRange, StalledRangeError
+from firn.kafka.ranges import BATCH_BYTES, OffsetRange, StalledRangeError
 from firn.logs import add_to_log_context, log_context, log_fields
 from firn.plural import counted
 from firn.retry import RETRIES
@@ -124,7 +124,7 @@ def _refuse_second_attempt(works: Sequence[RangeWork]) -> None:
 def _ship_range(plan: ShipPlan, work: RangeWork, folder: Path) -> list[Report]:
     add_to_log_context(topic=work.offsets.topic, partition=work.offsets.partition)
     at = _Partition(plan, work, decoders_of(plan.context), folder)
-    for batch in reader_for(plan.context, work.offsets).read(work.offsets):
+    for batch in reader_for(plan.context, work.offsets).read(work.offsets, size=min(BATCH_BYTES, work.bytes)):
         at.take(batch)
         if at.ended:
             break
@@ -218,7 +218,7 @@ class _Partition:
     def _take_in_halves(self, batch: pa.RecordBatch) -> None:
         """Small records may unpack to more text than one Arrow array holds."""
         half = batch.num_rows // 2
-        bad = (BadRecord(0, TOO_LARGE, "its JSON passes what one Arrow array holds"),)
+        bad = (BadRecord(0, TOO_LARGE, "its JSON passes what one batch may hold"),)
         if half:
             self._convert(batch.slice(0, half))
             self._convert(batch.slice(half))

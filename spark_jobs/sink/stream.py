@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from firn.errors import FirnError, TerminalError, unexpected
+from firn.logs import log_context
 from spark_jobs.sink.batch import BatchRunner, Committed, StagedBatch, StopRequestedError
 from spark_jobs.sink.engine import Engine
 from spark_jobs.sink.ledger import Ledger, Move
@@ -127,7 +128,7 @@ class Stream:
 
     def _stage(self) -> None:
         """Plan and stage the next batch in its thread, behind the one that commits."""
-        number, positions, letters, before = self._number + 1, self._ledger.positions(), self._letters, self._commit
+        number, positions, letters, before = self._number, self._ledger.positions(), self._letters, self._commit
 
         def settled() -> None:
             if before is not None:
@@ -160,8 +161,9 @@ class Stream:
         self._commit, committed = None, commit.done.result()
         self._ledger.advance(commit.moves)
         self._letters = letters_above(self._letters, self._ledger.committed)
-        self._on_commit(committed)
-        self._runner.after(commit.batch, commit.moves)
+        with log_context(batch=committed.batch):
+            self._on_commit(committed)
+            self._runner.after(commit.batch, commit.moves)
 
     def _drop(self) -> None:
         """Give up what is under way: a commit is left to its end, tasks are cancelled, nothing new begins."""

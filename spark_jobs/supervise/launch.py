@@ -2,8 +2,7 @@
 
 The driver is always this Python's `spark_jobs.sink.job`, whose JVM pyspark's own spark-submit starts in client mode
 with the arguments of PYSPARK_SUBMIT_ARGS. Not `spark-submit job.py`: there a JVM stands between supervisor and driver.
-It mixes stdout with the log, keeps standard input open when the supervisor dies, and starts before the driver has read
-the Kafka client's credentials from Secrets Manager, which travel in the JVM's environment only.
+It mixes stdout with the log, and keeps standard input open when the supervisor dies.
 
 Sources: Spark's "Submitting Applications", "Python Package Management", "Running Spark on YARN", "... on Kubernetes".
 """
@@ -40,8 +39,7 @@ def driver_environment(settings: Settings, inherited: Mapping[str, str]) -> dict
     """The driver's environment: what Spark's launcher reads beside what is inherited. Raises ConfigError.
 
     Executors of a cluster need this Python's packages, Firn among them, at `spark_python`: installed there, in their
-    image, or in an archive (spark.archives). Their JVMs need the Kafka client's credentials in their environment too
-    (docs/operations.md): never in Spark's configuration, which shows up in command lines, logs and the UI.
+    image, or in an archive (spark.archives). Credentials reach them with each task, and in no other way.
     """
     if not settings.spark_master.startswith(_MASTERS):
         raise ConfigError(

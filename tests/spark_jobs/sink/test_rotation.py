@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from pyspark.sql import SparkSession
 
 from firn.connector.parse import parse_sink_config
 from firn.errors import AuthenticationError
 from firn.settings import Settings
 from spark_jobs.sink.context import resolve
+from spark_jobs.sink.engine import Engine
 from spark_jobs.sink.run import SinkRun
 from tests.support.faults_checks import AT_ONCE, exactly_once
 from tests.support.kafka import Topic
@@ -35,11 +35,11 @@ def user(settings: Settings) -> Iterator[OwnUser]:
 
 @pytest.fixture
 def own(user: OwnUser) -> Settings:
-    """Settings of that user, in a schema of its own."""
-    return user.settings.model_copy(update={"snowflake_schema": user.name})
+    """Settings of that user, in a schema of its own. A PUT whose session ends half-way tries on for half a minute."""
+    return user.settings.model_copy(update={"snowflake_schema": user.name, "sink_patience_seconds": 60.0})
 
 
-def run_of(topic: Topic, settings: Settings, spark: SparkSession, stop: threading.Event) -> SinkRun:
+def run_of(topic: Topic, settings: Settings, spark: Engine, stop: threading.Event) -> SinkRun:
     config = parse_sink_config(connector(topic, **AT_ONCE, **JSON), where="test")
     return SinkRun(resolve(config, settings), spark, once=False, stop=stop, reload=lambda: resolve(config, settings))
 
@@ -49,7 +49,7 @@ def send(topic: Topic, first: int) -> None:
         topic.send((b'{"n": %d}' % n for n in range(first, first + RECORDS)), partition=partition)
 
 
-def test_records_flow_through_a_rotation_each_once(user: OwnUser, own: Settings, spark: SparkSession) -> None:
+def test_records_flow_through_a_rotation_each_once(user: OwnUser, own: Settings, spark: Engine) -> None:
     topic, stop = Topic(own, "rotation"), threading.Event()
     send(topic, 0)
     run = run_of(topic, own, spark, stop)
@@ -73,7 +73,7 @@ def test_records_flow_through_a_rotation_each_once(user: OwnUser, own: Settings,
 
 
 def test_a_key_removed_before_the_secret_knows_the_new_one_stops_the_sink(
-    user: OwnUser, own: Settings, spark: SparkSession
+    user: OwnUser, own: Settings, spark: Engine
 ) -> None:
     topic, stop = Topic(own, "rotation-late"), threading.Event()
     send(topic, 0)

@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from pyspark.sql import SparkSession
 
 from firn.connector.parse import parse_sink_config
 from firn.errors import ConfigError, PrivilegeError
 from firn.settings import Settings
 from spark_jobs.sink.context import resolve
+from spark_jobs.sink.engine import Engine
 from spark_jobs.sink.run import SinkRun
 from tests.support.kafka import Topic
 from tests.support.sinks import JSON, committed, connector
@@ -32,7 +32,7 @@ def test_a_topic_that_two_expressions_match(settings: Settings, new_run: NewRun)
     assert committed(settings, topic) == {}
 
 
-def test_a_role_without_its_rights(settings: Settings, spark: SparkSession) -> None:
+def test_a_role_without_its_rights(settings: Settings, spark: Engine) -> None:
     with own_user(settings, f"GRANT ROLE {WRITER} TO ROLE {{role}}") as user:
         make_schema(settings, user.name)
         own = user.settings.model_copy(update={"snowflake_schema": user.name})

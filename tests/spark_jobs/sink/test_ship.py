@@ -103,7 +103,7 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> Any:
         records = batch(len(values), first=11)
         records = records.set_column(4, "value", pa.array(values, pa.binary()))
         pieces = [records.slice(start, rows) for start in range(0, len(values), rows)]
-        monkeypatch.setattr(ship, "reader_for", lambda *_: SimpleNamespace(read=lambda _range: iter(pieces)))
+        monkeypatch.setattr(ship, "reader_for", lambda *_: SimpleNamespace(read=lambda _range, size: iter(pieces)))
         context: Any = SimpleNamespace(config=config, kafka=None, value_registry=None)
         plan = ship.ShipPlan(context, Stage(Namespace("D", "S"), "s", 1), {"t": load_of_topic}, 5.0, unsure)
         work = ship.RangeWork(OffsetRange("t", 0, 11, 11 + len(values) + gap), "id", size, out)

@@ -79,7 +79,7 @@ def test_a_real_stage_keeps_what_is_kept(stack: Any, tmp_path: Any) -> None:
         older.ensure(connection)
         paths = []
         for folder in ("s/T/t/1/", "s/T/t/1/", "s/T/t/10/"):
-            file = ParquetFile(tmp_path / older.file_name(0, 0, 0), ("RECORD",))
+            file = ParquetFile(tmp_path / older.file_name(0, 0), ("RECORD",))
             file.close()
             older.put(connection, file.path, folder)
             paths.append(folder + file.path.name)

@@ -130,29 +130,29 @@ def reached(events: list[str], event: str) -> None:
 
 def test_the_next_batch_is_read_while_one_commits_and_commits_stay_in_order() -> None:
     rig, staged = Rig(3), threading.Event()
-    rig.runner.before_commit[1] = lambda: staged.wait(SECONDS)
-    rig.runner.before_stage[2] = lambda _settled: staged.set()  # only while batch 1 still commits
+    rig.runner.before_commit[0] = lambda: staged.wait(SECONDS)
+    rig.runner.before_stage[1] = lambda _settled: staged.set()  # only while batch 0 still commits
     rig.run()
     events = rig.runner.events
     assert staged.is_set()
-    assert events.index("stage 2") < events.index("committed 1") < events.index("commit 2")
-    assert rig.commits == ["1-1", "1-2", "1-3"]
+    assert events.index("stage 1") < events.index("committed 0") < events.index("commit 1")
+    assert rig.commits == ["1-0", "1-1", "1-2"]
     assert rig.ledger.committed == {P0: 30}
 
 
 def test_a_fault_of_the_next_batch_is_held_until_the_one_before_has_ended() -> None:
     rig, failed = Rig(2), threading.Event()
-    rig.runner.before_commit[1] = lambda: failed.wait(SECONDS)
+    rig.runner.before_commit[0] = lambda: failed.wait(SECONDS)
 
     def fail(_settled: Callable[[], None]) -> None:
         failed.set()
-        raise FencedError("a fault of batch 2")
+        raise FencedError("a fault of batch 1")
 
-    rig.runner.before_stage[2] = fail
-    with pytest.raises(FencedError, match="batch 2"):
+    rig.runner.before_stage[1] = fail
+    with pytest.raises(FencedError, match="batch 1"):
         rig.run()
     assert rig.ledger.committed == {P0: 10}
-    assert rig.commits == ["1-1"]
+    assert rig.commits == ["1-0"]
 
 
 def test_a_failed_commit_drops_what_was_staged_behind_it() -> None:
@@ -162,17 +162,17 @@ def test_a_failed_commit_drops_what_was_staged_behind_it() -> None:
 
     def fail() -> None:
         assert reading.wait(SECONDS)
-        raise TransientError("batch 1 does not commit")
+        raise TransientError("batch 0 does not commit")
 
     def read(_settled: Callable[[], None]) -> None:
         reading.set()
         assert cancelled.wait(SECONDS)
 
-    rig.runner.before_commit[1], rig.runner.before_stage[2] = fail, read
-    with pytest.raises(TransientError, match="batch 1"):
+    rig.runner.before_commit[0], rig.runner.before_stage[1] = fail, read
+    with pytest.raises(TransientError, match="batch 0"):
         rig.run()
     assert cancelled.is_set()
-    assert "commit 2" not in rig.runner.events
+    assert "commit 1" not in rig.runner.events
     assert rig.ledger.committed == {P0: 0}
 
 
@@ -182,15 +182,15 @@ def test_who_waits_for_a_batch_that_fails_does_nothing_more() -> None:
 
     def fail() -> None:
         assert waits.wait(SECONDS)
-        raise TransientError("batch 1 does not commit")
+        raise TransientError("batch 0 does not commit")
 
     def change(settled: Callable[[], None]) -> None:
         waits.set()
         settled()
         changed.set()
 
-    rig.runner.before_commit[1], rig.runner.before_stage[2] = fail, change
-    with pytest.raises(TransientError, match="batch 1"):
+    rig.runner.before_commit[0], rig.runner.before_stage[1] = fail, change
+    with pytest.raises(TransientError, match="batch 0"):
         rig.run()
     assert not changed.is_set()
 
@@ -198,13 +198,13 @@ def test_who_waits_for_a_batch_that_fails_does_nothing_more() -> None:
 def test_table_changes_wait_for_the_batch_before() -> None:
     rig = Rig(2)
     order: list[str] = []
-    rig.runner.before_commit[1] = lambda: (reached(rig.runner.events, "stage 2"), order.append("committed"))
+    rig.runner.before_commit[0] = lambda: (reached(rig.runner.events, "stage 1"), order.append("committed"))
 
     def change(settled: Callable[[], None]) -> None:
         settled()
         order.append("changed")
 
-    rig.runner.before_stage[2] = change
+    rig.runner.before_stage[1] = change
     rig.run()
     assert order == ["committed", "changed"]
 
@@ -212,28 +212,28 @@ def test_table_changes_wait_for_the_batch_before() -> None:
 @pytest.mark.parametrize("end", [Stopped("t", 0, 4, "r", "d"), Cut("t", 0, 4, "why")], ids=["stop", "cut"])
 def test_nothing_is_planned_behind_a_stop_or_a_cut(end: Report) -> None:
     rig = Rig(3)
-    rig.runner.more[1] = [end]
+    rig.runner.more[0] = [end]
     with pytest.raises(NewPlanError):
         rig.run()
-    assert "stage 2" not in rig.runner.events
+    assert "stage 1" not in rig.runner.events
     assert rig.ledger.committed == {P0: 4}
 
 
 def test_dead_letters_of_a_batch_that_commits_are_known_to_the_next_until_they_are_durable() -> None:
     rig = Rig(3)
-    rig.runner.more[1] = [Tolerated("t", 0, 1, 1, 7, {"r": 1}, [], [4])]
-    rig.runner.before_commit[1] = lambda: reached(rig.runner.events, "stage 2")
+    rig.runner.more[0] = [Tolerated("t", 0, 1, 1, 7, {"r": 1}, [], [4])]
+    rig.runner.before_commit[0] = lambda: reached(rig.runner.events, "stage 1")
     rig.run()
     assert rig.runner.letters == [frozenset(), frozenset({4}), frozenset()]
 
 
 def test_a_stop_brings_what_is_under_way_to_its_end() -> None:
     rig = Rig(5, once=False)
-    rig.runner.before_commit[1] = lambda: (reached(rig.runner.events, "stage 2"), rig.stop.set())
+    rig.runner.before_commit[0] = lambda: (reached(rig.runner.events, "stage 1"), rig.stop.set())
     with pytest.raises(StopRequestedError):
         rig.run()
     assert rig.ledger.committed == {P0: 20}
-    assert "stage 3" not in rig.runner.events
+    assert "stage 2" not in rig.runner.events
 
 
 def test_a_stop_gives_what_is_under_way_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,7 +244,7 @@ def test_a_stop_gives_what_is_under_way_a_deadline(monkeypatch: pytest.MonkeyPat
         rig.stop.set()
         assert rig.engine.cancelled.wait(SECONDS)
 
-    rig.runner.before_stage[1] = hang
+    rig.runner.before_stage[0] = hang
     with pytest.raises(StopRequestedError):
         rig.run()
     assert rig.ledger.committed == {P0: 0}
@@ -257,7 +257,7 @@ def test_what_a_person_must_see_is_raised_before_a_stop() -> None:
         rig.stop.set()
         raise FencedError("a newer run")
 
-    rig.runner.before_commit[1] = fail
+    rig.runner.before_commit[0] = fail
     with pytest.raises(FencedError):
         rig.run()
 
@@ -267,12 +267,12 @@ def test_a_new_plan_waits_for_the_batch_that_is_under_way() -> None:
     asked = threading.Event()
 
     def reason() -> FirnError | None:
-        if "stage 1" in rig.runner.events:
+        if "stage 0" in rig.runner.events:
             asked.set()
             return NewPlanError("there are new partitions")
         return None
 
-    rig.runner.before_stage[1] = lambda _settled: asked.wait(SECONDS)
+    rig.runner.before_stage[0] = lambda _settled: asked.wait(SECONDS)
     with pytest.raises(NewPlanError, match="new partitions"):
         rig.run(reason)
     assert rig.ledger.committed == {P0: 10}
@@ -288,7 +288,7 @@ def test_an_idle_stream_looks_again_and_takes_what_comes() -> None:
             time.sleep(0.01)
         assert rig.runner.events == []
         plan._batches = 1
-        reached(rig.runner.events, "committed 1")
+        reached(rig.runner.events, "committed 0")
         rig.stop.set()
         with pytest.raises(StopRequestedError):
             done.result(SECONDS)
@@ -297,7 +297,7 @@ def test_an_idle_stream_looks_again_and_takes_what_comes() -> None:
 
 def test_a_bug_is_told_from_a_fault() -> None:
     rig = Rig(1)
-    rig.runner.before_commit[1] = lambda: 1 / 0
+    rig.runner.before_commit[0] = lambda: 1 / 0
     with pytest.raises(FirnError, match="Unexpected ZeroDivisionError") as raised:
         rig.run()
     assert not isinstance(raised.value, TransientError)

@@ -20,13 +20,13 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
 from firn.settings import PROJECT_ROOT, Settings, load_settings
 from flows import cli
 from spark_jobs.sink.context import resolve
+from spark_jobs.sink.engine import Engine
 from spark_jobs.sink.progress import RunReport
 from spark_jobs.sink.run import SinkRun
 from tests.support.pages import run_page
@@ -80,7 +80,7 @@ def read(stream: io.TextIOWrapper) -> str:
 
 @pytest.fixture
 def shell(
-    stack, spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stack, spark: Engine, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str], str]:
     def sink(config: Path, *, once: bool) -> RunReport:
         context = resolve(load_sink_config(config, Resolver(settings)), settings)
