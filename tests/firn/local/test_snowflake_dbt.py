@@ -13,6 +13,7 @@ import pytest
 
 from tests.firn.local.snowflake_process import Server, run
 
+pytestmark = pytest.mark.skipif(sys.version_info >= (3, 14), reason="dbt 1.11 does not run on this Python")
 PROFILE = """
 tiny:
   target: local
