@@ -74,7 +74,7 @@ class Settings(BaseSettings):
     spark_python: str | None = Field(
         None, description="Python of the executors, as they see it; unset means the driver's own."
     )
-    spark_driver_memory: str = Field("1g", description="Heap of the Spark driver.")
+    spark_driver_memory: str = Field("512m", description="Heap of the Spark driver, whose JVM only schedules.")
 
     retry_deadline_seconds: float = Field(
         60.0, gt=0, description="How long a command or a single call retries a transient fault."

@@ -57,8 +57,8 @@ Spark reads in batches, and each batch is one commit for all partitions. The buf
 
 - `buffer.count.records` and `buffer.size.bytes` bound each staged file of a partition exactly, whichever comes first;
   bytes are those of the texts of all columns, and one record that has more is a file of its own.
-- `buffer.flush.time` is how long records wait for their batch at most: the next batch begins so many seconds after the
-  one before began. It begins earlier when `buffer.count.records` records wait, or so many as fill `buffer.size.bytes` by
+- `buffer.flush.time` is how long records wait for their batch at most: the next batch begins so many seconds after
+  the one before began, or earlier when `buffer.count.records` records wait, or so many as fill `buffer.size.bytes` by
   their average size. A sink that runs once never waits.
 - `firn.batch.records` and `firn.batch.bytes` bound one batch and commit over all partitions: records exactly, bytes by
   the average size of the records before. Where that is wrong, a partition's part of the batch ends early.

@@ -62,7 +62,8 @@ _OPTIONS = {
     "fetch.error.backoff.ms": "50",
     # After a full queue the next fetch begins within this time: with librdkafka's own second, a fast reader waits.
     "fetch.queue.backoff.ms": "5",
-    "queued.min.messages": "1000000",
+    # More costs memory, half a kilobyte a record beside its bytes, and CPU for what is fetched beyond a range.
+    "queued.min.messages": "30000",
 }
 _FORCED = {
     "enable.auto.commit": "false",

@@ -19,9 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, TypeVar
-
-from snowflake.connector import SnowflakeConnection
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from firn.errors import TerminalError
 from firn.snowflake import execute, query
@@ -29,6 +27,9 @@ from firn.snowflake_faults import MissingObjectError
 from spark_jobs.sink.identifiers import Namespace
 from spark_jobs.sink.tables import make_unless_there
 from spark_jobs.sink.transaction import transaction
+
+if TYPE_CHECKING:
+    from snowflake.connector import SnowflakeConnection
 
 TABLE = "FIRN_SINKS"
 E = TypeVar("E", bound=StrEnum)

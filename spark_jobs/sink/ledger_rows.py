@@ -11,14 +11,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
-from typing import Any
-
-from snowflake.connector import SnowflakeConnection
+from typing import TYPE_CHECKING, Any
 
 from firn.errors import TerminalError
 from firn.snowflake import execute, query
 from spark_jobs.sink.ledger import Move, Position, TopicPartition
 from spark_jobs.sink.ledger_owner import Owner
+
+if TYPE_CHECKING:
+    from snowflake.connector import SnowflakeConnection
 
 _CREATE = """
 CREATE TABLE {table} (

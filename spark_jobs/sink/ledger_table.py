@@ -9,9 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
-
-from snowflake.connector import SnowflakeConnection
+from typing import TYPE_CHECKING, Literal
 
 from firn.errors import FencedError, TerminalError, TransientError
 from spark_jobs.sink.identifiers import Namespace
@@ -29,6 +27,9 @@ from spark_jobs.sink.ledger_owner import Owner, SinkRunsError, Totals, check_not
 from spark_jobs.sink.ledger_rows import LedgerRows, Snapshot
 from spark_jobs.sink.tables import make_unless_there
 from spark_jobs.sink.transaction import transaction
+
+if TYPE_CHECKING:
+    from snowflake.connector import SnowflakeConnection
 
 TABLE = "FIRN_OFFSETS"
 log = logging.getLogger(__name__)

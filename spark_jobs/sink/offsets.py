@@ -8,9 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
-
-from snowflake.connector import SnowflakeConnection
+from typing import TYPE_CHECKING, Any, Literal
 
 from firn.connector.config import SinkConfig
 from firn.errors import ConfigError
@@ -28,6 +26,9 @@ from spark_jobs.sink.ledger import (
 from spark_jobs.sink.ledger_owner import Owner, spoken
 from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.source import matching_topics, partitions_in
+
+if TYPE_CHECKING:
+    from snowflake.connector import SnowflakeConnection
 
 COLUMNS = ("topic", "partition", "table", "next_offset", "earliest", "latest", "lag", "updated_at", "state")
 

@@ -22,7 +22,7 @@ from firn.snowflake import execute, query
 from spark_jobs.sink.identifiers import Namespace, quoted
 
 STAGE = "FIRN_STAGE"
-ROW_GROUP_BYTES = 32 * 1024 * 1024
+ROW_GROUP_BYTES = 16 * 1024 * 1024
 
 _SHOW = "SHOW STAGES LIKE '{stage}' IN SCHEMA {schema}"
 _CREATE = "CREATE STAGE IF NOT EXISTS {stage} COMMENT = 'Files on their way into tables; made by Firn'"

@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from snowflake.connector import SnowflakeConnection
+from typing import TYPE_CHECKING, Any
 
 from firn.connector.config import TableConfig, TableType
 from firn.errors import ConfigError, FirnError
@@ -20,6 +18,9 @@ from firn.snowflake_faults import MissingObjectError
 from spark_jobs.sink.columns.load import ColumnsLoad, Load, PipeLoad, VariantLoad
 from spark_jobs.sink.columns.model import CONTENT, METADATA, Column, Columns, ColumnType, Kind, column_type
 from spark_jobs.sink.identifiers import FullName, Namespace, always_quoted, written
+
+if TYPE_CHECKING:
+    from snowflake.connector import SnowflakeConnection
 
 COMMENT = "Made by Firn from a Kafka topic"
 VARIANT_COLUMNS: Columns = tuple(Column(name, ColumnType(Kind.VARIANT)) for name in (METADATA, CONTENT))

@@ -9,13 +9,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from snowflake.connector import SnowflakeConnection
+from typing import TYPE_CHECKING
 
 from firn.errors import TerminalError, TransientError
 from firn.snowflake import execute, query
 from firn.snowflake_faults import LockConflictError
 from spark_jobs.sink.ledger import ClaimAgainError
+
+if TYPE_CHECKING:
+    from snowflake.connector import SnowflakeConnection
 
 _CURRENT = "SELECT CURRENT_TRANSACTION() AS ID"
 log = logging.getLogger(__name__)

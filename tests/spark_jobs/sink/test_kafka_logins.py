@@ -46,7 +46,6 @@ def values_read(kafka: KafkaClient, topic: Topic) -> list[bytes]:
         ]
     finally:
         reader.close()
-    return [value for batch in batches for value in batch["value"].to_pylist()]
 
 
 def test_plain_with_every_property_that_is_honoured_beside_the_login(settings: Settings, topic: Topic) -> None:
