@@ -1,8 +1,8 @@
 """One run of a sink in a new process, measured from outside: `python -m benchmarks.cold <connector file>`.
 
-The process is the driver (`spark_jobs.sink.job --once`) as the supervisor starts it, with Spark's JVM and Python
-workers below it. Their CPU seconds are read when the driver reports its claim and when it reports a commit; servers are not in
-them. The first claim-to-commit figure is a cold one: nothing was compiled, connected or cached before.
+The process is the driver (`spark_jobs.sink.job --once`) as the supervisor starts it, with JVM and workers below it.
+Their CPU seconds are read when the driver reports its claim and when it reports a commit; servers are not in them. The
+first claim-to-commit figure is a cold one: nothing was compiled, connected or cached before.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import gc
 import zipimport
 
 import snowflake.connector  # noqa: F401 - first uses that cost seconds, in one place instead of in each worker
+from confluent_kafka.schema_registry import SchemaRegistryClient
 from pyspark.daemon import manager
 
 import spark_jobs.sink.ship  # noqa: F401
@@ -18,6 +19,7 @@ if __name__ == "__main__":
     # path again: a tenth of a second. Its archives do not change while a worker lives.
     zipimport.zipimporter.invalidate_caches = lambda _self: None  # type: ignore[method-assign, assignment]
     configure_logging()
+    SchemaRegistryClient({"url": "http://localhost"})  # connects to nothing, and imports what the first use wants
     # Records come as millions of small objects without cycles, and each collection would look at all of them: half of
     # the time of reading. So a task collects once, at its end, and what was imported is left out.
     gc.collect()

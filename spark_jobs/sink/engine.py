@@ -34,7 +34,7 @@ class Engine(Protocol):
 
 
 class SparkEngine:
-    """An engine on a Spark context. `run` may be called by one thread, `cancel` by another."""
+    """An engine on a Spark context. Safe for several threads, each of which has its own job."""
 
     def __init__(self, context: SparkContext, name: str) -> None:
         self._context, self._group = context, f"firn-{name}"

@@ -14,26 +14,27 @@ import os
 import signal
 import sys
 import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
-from py4j.protocol import Py4JError
-from pyspark import SparkContext
-from pyspark.errors import PySparkException
 
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
 from firn.errors import FirnError, TransientError, unexpected
 from firn.logs import add_to_log_context, configure_logging
-from firn.settings import load_settings
-from spark_jobs.sink.context import SinkContext, check_runnable, resolve
-from spark_jobs.sink.engine import SparkEngine
+from firn.settings import Settings, load_settings
 from spark_jobs.sink.progress import RunReport
-from spark_jobs.sink.run import SinkRun
-from spark_jobs.sink.session import spark_context
-from spark_jobs.sink.stream import STOP_SECONDS
 
-EXIT_SECONDS = 2 * STOP_SECONDS
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from firn.connector.config import SinkConfig
+    from spark_jobs.sink.context import SinkContext
+
+EXIT_SECONDS = 80.0
+"""How long an orderly end may take: twice what a stream gives to its batches (`stream.STOP_SECONDS`)."""
 CREDENTIALS = frozenset({"FIRN_AWS_ACCESS_KEY_ID", "FIRN_AWS_SECRET_ACCESS_KEY"})
 """Variables of the environment that Spark's processes have no use for."""
 log = logging.getLogger(__name__)
@@ -63,29 +64,47 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(config_file: Path, *, once: bool, stop: threading.Event) -> dict[str, object]:
     settings = load_settings()
     resolver = Resolver(settings)
-
-    def read() -> SinkContext:
-        config = load_sink_config(config_file, resolver)
-        check_runnable(config)
-        return resolve(config, settings)
-
-    context = read()
-    add_to_log_context(sink=context.config.name)
+    config = load_sink_config(config_file, resolver)
+    add_to_log_context(sink=config.name)
     if stop.is_set():
-        return RunReport(context.config.name).as_dict()
-    spark = spark_context(settings, context.config.name, CREDENTIALS | resolver.variables)
-    try:
-        engine = SparkEngine(spark, context.config.name)
-        return SinkRun(context, engine, once=once, stop=stop, reload=read).run().as_dict()
-    finally:
-        _stop_spark(spark)
+        return RunReport(config.name).as_dict()
+    with ThreadPoolExecutor(1, "firn-spark") as starter:
+        # The JVM needs its seconds on another core than Python's imports, so these come afterwards.
+        starting = starter.submit(_start_spark, settings, config.name, CREDENTIALS | resolver.variables)
+        from spark_jobs.sink.context import check_runnable, resolve
+        from spark_jobs.sink.engine import SparkEngine
+        from spark_jobs.sink.run import SinkRun
+
+        def context_of(config: SinkConfig) -> SinkContext:
+            check_runnable(config)
+            return resolve(config, settings)
+
+        def reload() -> SinkContext:
+            return context_of(load_sink_config(config_file, resolver))
+
+        try:
+            # Not read once more: the environment lacks what Spark must not inherit, until Spark is there.
+            context = context_of(config)
+            engine = SparkEngine(starting.result(), config.name)
+            return SinkRun(context, engine, once=once, stop=stop, reload=reload).run().as_dict()
+        finally:
+            _stop_spark(starting)
 
 
-def _stop_spark(spark: SparkContext) -> None:
+def _start_spark(settings: Settings, name: str, hidden: frozenset[str]) -> SparkContext:
+    from spark_jobs.sink.session import spark_context
+
+    return spark_context(settings, name, hidden)
+
+
+def _stop_spark(starting: Future[SparkContext]) -> None:
     """A JVM that is gone cannot be stopped, and why it is gone was told already."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     try:
-        spark.stop()
-    except (PySparkException, Py4JError, ConnectionError):
+        starting.result().stop()
+    except (PySparkException, Py4JError, ConnectionError, FirnError):
         log.debug("Spark was not stopped", exc_info=True)
 
 
