@@ -23,9 +23,6 @@ STOP_SECONDS = 120
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Spark's JVMs live for seconds here: the optimising compiler would cost each of them more than it could give back.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
-
 
 def run_firn(
     home: Path, *args: str | Path, timeout: float = 120, check: bool = True, env: dict[str, str] | None = None

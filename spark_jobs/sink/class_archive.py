@@ -54,6 +54,7 @@ def _spark_home() -> Path:
 
 def make(file: Path) -> None:
     """Run a small job and archive the classes that it loaded; archives of other Javas and Sparks go."""
+    sys.stderr.write("setup: archiving the classes of Spark's JVM\n")
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
         part = Path(folder) / file.name

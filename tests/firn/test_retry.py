@@ -134,3 +134,17 @@ def test_threads_may_share_a_deadline() -> None:
         done.set()
         thread.join()
         sys.setswitchinterval(before)
+
+
+def test_work_that_runs_for_long_says_its_reason_each_time_it_starts_over(caplog: pytest.LogCaptureFixture) -> None:
+    _, call = failing(3, TransientError("Kafka\ndoes not answer."))
+    assert with_retries_until(threading.Event(), Deadline(60), call) == "done"
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 3
+    assert all(record.getMessage().startswith("Kafka does not answer. Trying again") for record in caplog.records)
+
+
+def test_a_single_call_says_its_reason_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    _, call = failing(3, TransientError("not yet"))
+    assert with_retries(60.0, call) == "done"
+    assert [record.levelname for record in caplog.records] == ["WARNING", "DEBUG", "DEBUG"]

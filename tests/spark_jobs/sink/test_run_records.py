@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from confluent_kafka import Producer
 
 from firn.errors import BadRecordError, ConfigError
 from firn.settings import Settings
@@ -99,6 +100,28 @@ def test_large_records_make_small_batches(settings: Settings, new_run: NewRun) -
     assert report.batches >= 3  # 11 MB where 5 MB fit
     assert report.files >= 11
     assert landed(settings, topic) == [(0, n) for n in range(110)]
+
+
+def test_records_of_any_timestamp_land(settings: Settings, new_run: NewRun) -> None:
+    """Nanoseconds where milliseconds belong, and the largest number that Kafka takes."""
+    topic = Topic(settings, "times", partitions=1, config={"message.timestamp.after.max.ms": str(2**63 - 1)})
+    times = [1_760_000_000_123_456_789, 2**63 - 1, 1]
+    for time in times:
+        topic.send([b"1"], timestamp=time)
+    new_run(topic, **JSON).run()
+    rows = sql(settings, f"SELECT RECORD_METADATA AS M FROM {topic.table} ORDER BY RECORD_METADATA:offset")
+    assert [row["M"]["CreateTime"] for row in rows] == times
+
+
+def test_a_sink_of_300_partitions_reads_each_of_them_once(settings: Settings, new_run: NewRun) -> None:
+    topic = Topic(settings, "wide", partitions=300)
+    producer = Producer(topic.client.librdkafka() | {"linger.ms": "50"})
+    for number in range(3 * topic.partitions):
+        producer.produce(topic.name, b"%d" % number, partition=number % topic.partitions)
+    assert producer.flush(60) == 0
+    report = new_run(topic, firn__batch__records="500", **JSON).run()
+    assert report.batches == 2
+    assert landed(settings, topic) == [(p, n) for p in range(topic.partitions) for n in range(3)]
 
 
 def test_values_of_16_megabytes_land_whole(settings: Settings, new_run: NewRun) -> None:
