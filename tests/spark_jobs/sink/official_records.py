@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 from firn.connector.parse import parse_sink_config
+from firn.kafka.ranges import RECORDS
 from firn.registry import RegisteredSchema
 from spark_jobs.sink.columns.load import VariantLoad
 from spark_jobs.sink.columns.shape import shaper_for
@@ -35,7 +36,6 @@ SNOWFLAKE_JSON = "com.snowflake.kafka.connector.records.SnowflakeJsonConverter"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 LONG = "org.apache.kafka.connect.converters.LongConverter"
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 # The clock of the vectors.
 PUSH_TIME = 1760000099999
 
@@ -93,16 +93,14 @@ class Record:
 
     def _batch(self) -> pa.RecordBatch:
         columns = {
-            "topic": pa.array([self.topic]),
-            "partition": pa.array([self.partition], pa.int32()),
-            "offset": pa.array([self.offset], pa.int64()),
-            "timestamp": pa.array([self.timestamp * 1000], pa.timestamp("us", "UTC")),
-            "timestampType": pa.array([["CreateTime", "LogAppendTime"].index(self.timestamp_type)], pa.int32()),
-            "key": pa.array([self.key], pa.binary()),
-            "value": pa.array([self.value], pa.binary()),
-            "headers": pa.array([self.headers], HEADERS),
+            "offset": [self.offset],
+            "timestamp": [self.timestamp],
+            "timestamp_type": [["CreateTime", "LogAppendTime"].index(self.timestamp_type)],
+            "key": [self.key],
+            "value": [self.value],
+            "headers": [self.headers],
         }
-        return pa.record_batch(columns)
+        return pa.RecordBatch.from_pydict(columns, schema=RECORDS)
 
 
 def official_records() -> Iterator[Record]:

@@ -21,12 +21,12 @@ from confluent_kafka import KafkaError
 from confluent_kafka import Message as Letter
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark import TaskContext
 
 from firn.connector.config import ErrorsConfig, SinkConfig
 from firn.errors import ConfigError, FirnError, PrivilegeError, TerminalError, TransientError
 from firn.kafka import cluster
 from firn.kafka.faults import ConnectionFaults
+from firn.kafka.ranges import RECORDS
 from firn.settings import PROJECT_ROOT
 from spark_jobs.sink.dead_letters import (
     DeadLetterQueue,
@@ -50,19 +50,6 @@ from tests.support.sinks import wait_until
 pytestmark = pytest.mark.stack
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAA_-"
-HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
-SCHEMA = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", tz="UTC")),
-        ("timestampType", pa.int32()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(HEADER)),
-    ]
-)
 
 
 @pytest.fixture
@@ -85,10 +72,9 @@ def queue(source: Topic, letters: Topic) -> DeadLetterQueue:
 
 
 def records(offsets: Iterable[int], **columns: object) -> pa.RecordBatch:
-    """Records of partition 0 as Spark hands them over; `columns` gives all of them another key, value, ..."""
-    own = {"topic": "t", "partition": 0, "timestamp": 1_700_000_000_123_000, "timestampType": 0, "key": b"k"}
-    own |= {"value": b"v", "headers": None} | columns
-    return pa.RecordBatch.from_pylist([own | {"offset": offset} for offset in offsets], schema=SCHEMA)
+    """Records as the reader gives them out; `columns` gives all of them another key, value, ..."""
+    own = {"timestamp": 1_700_000_000_123, "timestamp_type": 0, "key": b"k", "value": b"v", "headers": None} | columns
+    return pa.RecordBatch.from_pylist([own | {"offset": offset} for offset in offsets], schema=RECORDS)
 
 
 def all_bad(count: int) -> list[BadRecord]:
@@ -215,7 +201,7 @@ def test_letters_are_their_records_byte_for_byte(queue, source: Topic, letters: 
     box = LetterBox(queue, Where(source.name, 0), TOPIC_ID, Letters(-1, frozenset()), tmp_path)
     box.add(records([5], key=None, value=b"\x00\xfe" * 3, headers=own), [BadRecord(0, MALFORMED_AVRO, "ends early")])
     box.add(records([7, 8], key=b"", value=None, timestamp=0), [BadRecord(1, WRONG_MAGIC, "first byte 7", in_key=True)])
-    assert box.publish(9) == (2, 9)
+    assert box.publish(9)[:2] == (2, 9)
     first, second = letters.read()
     assert (first.key(), first.value(), first.timestamp()[1]) == (None, b"\x00\xfe" * 3, 1_700_000_000_123)
     assert first.headers()[:3] == [("a", b"\x00\xff"), ("a", None), ("é", b"")]
@@ -264,11 +250,11 @@ def test_a_replayed_range_publishes_only_what_is_newly_bad(queue, source, letter
     boxed(queue, source, out(queue, source), tmp_path, 10, 12).publish(20)
     replayed = out(queue, source, next_offset=5)
     assert (replayed.group_offset, replayed.published) == (20, {10, 12})
-    assert boxed(queue, source, replayed, tmp_path, 10, 11).publish(12) == (1, 20)
+    assert boxed(queue, source, replayed, tmp_path, 10, 11).publish(12) == (1, 20, [11])
     again = out(queue, source, next_offset=5)
     assert (again.group_offset, again.published) == (20, {10, 11, 12})
     assert out(queue, source, next_offset=11).published == {11, 12}
-    assert boxed(queue, source, again, tmp_path).publish(20) == (0, 20)
+    assert boxed(queue, source, again, tmp_path).publish(20) == (0, 20, [])
     assert offsets_of(letters.read()) == [10, 12, 11]
 
 
@@ -313,20 +299,6 @@ def test_a_claim_ends_the_transaction_of_a_zombie(queue, source, letters, tmp_pa
     assert found == [Letters(-1, frozenset(), "")]
     boxed(queue, source, found[0], tmp_path, 4).publish(9)
     assert offsets_of(letters.read()) == [4]
-
-
-def test_a_second_attempt_without_bad_records_lets_the_run_claim_again(queue, source, tmp_path, monkeypatch) -> None:
-    """The first attempt may have judged otherwise, and may publish once this one has reported."""
-
-    class SecondAttempt:
-        def attemptNumber(self) -> int:  # noqa: N802 - Spark's name
-            return 1
-
-    empty = boxed(queue, source, Letters(-1, frozenset()), tmp_path)
-    assert empty.publish(9) == (0, -1)
-    monkeypatch.setattr(TaskContext, "get", staticmethod(SecondAttempt))
-    with pytest.raises(TransientError):
-        empty.publish(9)
 
 
 KILLED = """
@@ -403,7 +375,7 @@ def test_many_letters_are_one_transaction(queue, source, letters, tmp_path: Path
         offsets = range(first, first + 2000)
         assert box.room(offsets) == 2000
         box.add(records(offsets, value=b"x" * 200), all_bad(2000))
-    assert box.publish(6000) == (6000, 6000)
+    assert box.publish(6000) == (6000, 6000, list(range(6000)))
     assert offsets_of(letters.read()) == list(range(6000))
     assert len(out(queue, source).published) == 6000
 
@@ -436,8 +408,8 @@ def test_the_topic_is_made_for_records_as_large_and_old_as_the_sources(absent, s
     made = cluster.find_topics(large.admin, [absent.topic])[absent.topic]
     assert (made.partitions, made.replication_factor) == (1, 1)
     box = LetterBox(absent, Where(large.name, 0), TOPIC_ID, Letters(-1, frozenset()), tmp_path)
-    box.add(records([3], value=os.urandom(2_900_000), timestamp=1_000_000), all_bad(1))
-    assert box.publish(4) == (1, 4)
+    box.add(records([3], value=os.urandom(2_900_000), timestamp=1_000), all_bad(1))
+    assert box.publish(4) == (1, 4, [3])
 
 
 def test_more_replicas_than_brokers_name_the_parameter(absent, source: Topic) -> None:
