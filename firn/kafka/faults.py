@@ -35,6 +35,8 @@ _REFUSED = {
 # TLS alerts by which a broker refuses the client's certificate, or asks for one (RFC 8446, section 6).
 _CERTIFICATE_ALERT = re.compile(r"SSL alert number (4[1-689]|116)\b")
 
+_BROKEN_OFF = re.compile(r"Broker transport failure|Timed out|[Dd]isconnected")
+
 
 class ConnectionFaults:
     """What the clients' error callback heard: the most telling fault wins (refused login, TLS, name, connection)."""
@@ -57,8 +59,8 @@ class ConnectionFaults:
     def terminal(self) -> FirnError | None:
         """A cause that waiting does not mend, or None."""
         for code in (KafkaError._AUTHENTICATION, KafkaError._SSL):
-            if code in self._heard:
-                return connection_error(code, self._heard[code], self.brokers)
+            if (text := self._heard.get(code)) is not None:
+                return connection_error(code, text, self.brokers)
         return None
 
     def explain(self, error: KafkaError, doing: str) -> FirnError:
@@ -76,8 +78,8 @@ class ConnectionFaults:
                 next_step="Correct what was asked for: the topic's name, partitions, replication factor or settings.",
             )
         for code in self._RANK:
-            if code in self._heard:
-                return connection_error(code, self._heard[code], self.brokers)
+            if (text := self._heard.get(code)) is not None:
+                return connection_error(code, text, self.brokers)
         return connection_error(error.code(), f"{doing}: {error.str()}", self.brokers)
 
 
@@ -86,6 +88,9 @@ def _cause(error: KafkaError) -> int:
     code, text = error.code(), error.str()
     if code in (KafkaError._TRANSPORT, KafkaError._SSL) and _CERTIFICATE_ALERT.search(text):
         return int(KafkaError._AUTHENTICATION)
+    # A connection that ends or goes silent in the middle of a login was not refused.
+    if code == KafkaError._AUTHENTICATION and _BROKEN_OFF.search(text):
+        return int(KafkaError._TRANSPORT)
     # An OAuth server that refuses answers {"error": ...} (RFC 6749, section 5.2); anything else may pass.
     if code == KafkaError._AUTHENTICATION and "OAUTHBEARER token" in text and '"error"' not in text:
         return int(KafkaError._TRANSPORT)

@@ -192,10 +192,12 @@ _READING: dict[str, Property] = {
     "isolation.level": Property(allowed=("read_uncommitted", "read_committed"), librdkafka="isolation.level"),
     "client.rack": Property(librdkafka="client.rack"),
     "check.crcs": Property(allowed=_BOOLEAN, librdkafka="check.crcs"),
-    "fetch.min.bytes": _int(0, "fetch.min.bytes", 1, 100_000_000),
+    **_each(
+        "fetch.min.bytes fetch.max.wait.ms",
+        Property("warned", "A range of offsets is read that is there already: nothing is worth waiting for."),
+    ),
     # librdkafka wants at least its message.max.bytes here.
     "fetch.max.bytes": _int(0, "fetch.max.bytes", 1_000_000, 2_147_483_135),
-    "fetch.max.wait.ms": _int(0, "fetch.wait.max.ms", 0, 300_000),
     "max.partition.fetch.bytes": _int(0, "max.partition.fetch.bytes", 1, 1_000_000_000),
     GROUP: Property(
         reason="It names the group under which the sink publishes its committed positions, for lag tools; the default "

@@ -10,8 +10,11 @@ Not for deciding which ranges are read, nor for what the bytes mean. Whether the
 
 from __future__ import annotations
 
+import gc
+import json
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
@@ -36,10 +39,11 @@ RECORDS = pa.schema(
         ("key", pa.binary()),
         ("value", pa.binary()),
         ("headers", HEADERS),
+        ("fault", pa.string()),
     ]
 )
 """A record: offset, Unix milliseconds, what these are (0 creation, 1 appended to the log, -1 none), key, value, headers
-(null where it has none)."""
+(null where it has none), and what of it cannot be read (null where all can): it has no headers then."""
 
 BATCH_RECORDS, BATCH_BYTES = 10_000, 16 * 1024 * 1024
 FIRST_RECORDS = 64
@@ -50,6 +54,8 @@ SMALL_RANGE = 20_000
 """Offsets of a range that the small queue is for."""
 _POLL_SECONDS = 0.1
 _FIRST, _SECOND = itemgetter(0), itemgetter(1)
+_ENTRY_BYTES = 100
+"""What an entry costs beside its name and value, so that many empty ones are not free."""
 _HeaderLists = list[list[tuple[str, bytes | None]] | None]
 _OPTIONS = {
     # Consumers want a group's name, though they join none and commit nothing.
@@ -58,7 +64,6 @@ _OPTIONS = {
     "isolation.level": "read_uncommitted",
     # As Java's consumers do: a record that a disk or a network damaged is refused. The cost: docs/performance.md.
     "check.crcs": "true",
-    "fetch.wait.max.ms": "100",
     "fetch.error.backoff.ms": "50",
     # After a full queue the next fetch begins within this time: with librdkafka's own second, a fast reader waits.
     "fetch.queue.backoff.ms": "5",
@@ -72,6 +77,11 @@ _FORCED = {
     "enable.partition.eof": "true",
     # An offset that is gone is an error: going on elsewhere would leave records out.
     "auto.offset.reset": "error",
+    # What a range wants is there already. A fetch that waits for more holds up the range that is read next.
+    "fetch.min.bytes": "1",
+    "fetch.wait.max.ms": "20",
+    # How far librdkafka has come: of aborted records it gives out nothing, and they are no silence.
+    "statistics.interval.ms": "2000",
 }
 
 
@@ -109,10 +119,11 @@ class RangeReader:
 
     def __init__(self, client: KafkaClient, *, patience: float = 60.0, queue: int = BACKLOG_QUEUE) -> None:
         self.patience = patience
+        self._fetched: dict[tuple[str, int], int] = {}
         self._faults = ConnectionFaults(client.brokers)
         config = _OPTIONS | client.librdkafka() | _FORCED | {"queued.max.messages.kbytes": str(queue)}
         try:
-            self._consumer = Consumer(with_callbacks(config, self._faults))
+            self._consumer = Consumer(with_callbacks(config, self._faults) | {"stats_cb": self._note_fetched})
         except KafkaException as error:
             raise refused_configuration(error.args[0], client.brokers) from None
 
@@ -127,13 +138,17 @@ class RangeReader:
         if not len(wanted):
             return
         position, average = wanted.start, 0.0
+        self._faults.clear()  # of a range before
+        self._fetched.clear()
         self._consumer.assign([KafkaOffset(wanted.topic, wanted.partition, position)])
         try:
             while position < wanted.end:
-                chunk = self._chunk(wanted, _Chunk(position, records, size, average))
-                position, average = chunk.position, chunk.average
-                if len(chunk):
-                    yield chunk.batch()
+                with _no_collection():
+                    chunk = self._chunk(wanted, _Chunk(position, records, size, average))
+                    position, average = chunk.position, chunk.average
+                    batch = chunk.batch() if len(chunk) else None
+                if batch is not None:
+                    yield batch
         finally:
             self._consumer.unassign()  # else it goes on to fetch what lies behind
 
@@ -143,7 +158,7 @@ class RangeReader:
 
     def _chunk(self, wanted: OffsetRange, chunk: _Chunk) -> _Chunk:
         """Messages of the range from the chunk's position on, until it is full or the range has ended."""
-        quiet_since = time.monotonic()
+        quiet_since, fetched = time.monotonic(), -1
         while chunk.position < wanted.end and (room := chunk.room):
             # What is there already; never more than the range can still have.
             found = self._consumer.consume(min(room, wanted.end - chunk.position), 0)
@@ -154,6 +169,8 @@ class RangeReader:
                 self._take(chunk, found, wanted)
                 if chunk.position > before:
                     quiet_since = time.monotonic()
+            elif (now_at := self._fetched.get((wanted.topic, wanted.partition), -1)) > fetched:
+                quiet_since, fetched = time.monotonic(), now_at
             if time.monotonic() - quiet_since > self.patience:
                 raise self._stalled(wanted, chunk)
             if not found and (cause := self._faults.terminal()) is not None:
@@ -169,8 +186,16 @@ class RangeReader:
             chunk.add(found, _offset(found[-1]) + 1)
         self._faults.clear()
 
+    def _note_fetched(self, statistics: str) -> None:
+        """librdkafka's statistics: the offset that it fetches next, by partition."""
+        for name, topic in json.loads(statistics)["topics"].items():
+            for number, partition in topic["partitions"].items():
+                self._fetched[name, int(number)] = partition["next_offset"]
+
     def _take_one(self, chunk: _Chunk, message: Message, wanted: OffsetRange) -> None:
         error = message.error()
+        if error is not None and message.topic() is None:
+            return  # of the group that nobody joins: rights on groups are not needed to read
         if error is not None and error.code() == KafkaError._PARTITION_EOF:
             # The end of what can be read now. Below the range's end something is still to come, or will never.
             chunk.end_seen = _offset(message)
@@ -223,6 +248,18 @@ class RangeReader:
         return "The partition has no leader." if partition.leader < 0 else None
 
 
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """No garbage collection: records come as millions of small objects without cycles, which each one would look at."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def _offset(message: Message) -> int:
     return cast("int", message.offset())
 
@@ -241,6 +278,7 @@ class _Chunk:
         self._keys: list[bytes | None] = []
         self._values: list[bytes | None] = []
         self._headers = _Headers()
+        self._faults: dict[int, str] = {}
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -261,12 +299,26 @@ class _Chunk:
     def add(self, messages: list[Message], position: int) -> None:
         """Take over messages whose last offset is `position` - 1."""
         keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
+        headers = self._headers_of(messages)
         self._messages += messages
         self._keys += keys
         self._values += values
-        headers = cast("_HeaderLists", list(map(Message.headers, messages)))
         self._size += _size(keys) + _size(values) + self._headers.add(headers)
         self.position = position
+
+    def _headers_of(self, messages: list[Message]) -> _HeaderLists:
+        """The headers of more messages; a name that is not UTF-8 is a fault of its record."""
+        try:
+            return cast("_HeaderLists", list(map(Message.headers, messages)))
+        except SystemError:  # librdkafka's Python client cannot decode the name
+            return [self._header_list(len(self) + row, message) for row, message in enumerate(messages)]
+
+    def _header_list(self, row: int, message: Message) -> list[tuple[str, bytes | None]] | None:
+        try:
+            return cast("list[tuple[str, bytes | None]] | None", message.headers())
+        except SystemError:
+            self._faults[row] = "the name of a header is not UTF-8"
+            return None
 
     def batch(self) -> pa.RecordBatch:
         """The records as columns."""
@@ -280,6 +332,9 @@ class _Chunk:
             binary_array(self._keys),
             binary_array(self._values),
             self._headers.array(),
+            pa.array([self._faults.get(row) for row in range(count)], pa.string())
+            if self._faults
+            else pa.nulls(count, pa.string()),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=RECORDS)
 
@@ -305,7 +360,7 @@ class _Headers:
         values = list(map(_SECOND, entries))
         self._names += map(_FIRST, entries)
         self._values += values
-        return _size(values)
+        return _size(values) + sum(map(len, map(_FIRST, entries))) + _ENTRY_BYTES * len(entries)
 
     def array(self) -> pa.ListArray:
         if not self._names and all(self._none):

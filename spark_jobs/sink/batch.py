@@ -131,9 +131,9 @@ class BatchRunner:
             self._confirm(sorted({each.topic for each in ranges}))
             try:
                 shipped = self._shipping.ship(ranges, letters, settled)
+                _check_read(ranges, shipped.reports.of(Read))
             except EngineFailedError as error:
                 raise _failed(error, ranges) from error
-            _check_read(ranges, shipped.reports.of(Read))
             refusing = {t.where.topic for t in shipped.reports.of(Tolerated) if OF_THE_TABLE & t.reasons.keys()}
             self._shipping.loads.refused(refusing)
             return StagedBatch(name, shipped, time.monotonic() - begun)
@@ -206,7 +206,11 @@ def _check_read(ranges: Sequence[OffsetRange], read: Sequence[Read]) -> None:
     """A range that no task reported, or two did, would be left out or doubled."""
     planned = sorted((each.topic, each.partition, each.start) for each in ranges)
     if planned != sorted((each.topic, each.partition, each.start) for each in read):
-        raise FirnError(f"The ranges {planned} were planned, and the tasks reported {read}.")
+        raise EngineFailedError(
+            f"Of {len(planned)} ranges that were planned the tasks reported {len(read)}.",
+            where=", ".join(map(str, ranges)),
+            next_step="See Spark's log in FIRN_HOME/logs.",
+        )
 
 
 def _check_inside(staged: Sequence[Staged], moves: Sequence[Move]) -> None:

@@ -64,7 +64,7 @@ def make(file: Path) -> None:
             sys.stderr.write(f"No class archive was made, Spark starts without:\n{done.stderr[-2000:]}\n")
             return
         for older in file.parent.glob("spark-*.jsa"):
-            older.unlink()
+            older.unlink(missing_ok=True)
         part.rename(file)
 
 
@@ -87,8 +87,11 @@ context.stop()
 def main() -> int:
     """Make the archive unless it is there; returns the exit code: that there is none is no fault."""
     file = archive_file()
-    if file is not None and not file.exists():
-        make(file)
+    try:
+        if file is not None and not file.exists():
+            make(file)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        sys.stderr.write(f"No class archive was made, Spark starts without: {error}\n")
     return 0
 
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from firn.connector.config import Format, SinkConfig
 from spark_jobs.sink.columns.shape import Shaper
 from spark_jobs.sink.decode.protobuf import messages_of
-from spark_jobs.sink.decode.records import MAX_TEXT, TOO_LARGE, BadRecord, Decoded, Decoder
+from spark_jobs.sink.decode.records import MAX_TEXT, TOO_LARGE, UNREADABLE_HEADER, BadRecord, Decoded, Decoder
 from spark_jobs.sink.ledger import TopicPartition
 from spark_jobs.sink.metadata import record_metadata
 from spark_jobs.sink.worker import now_ms
@@ -60,7 +60,7 @@ def convert(
     """
     value, key = decoders
     values, keys = value.decode(batch.column("value")), key.decode(batch.column("key"))
-    bad = _bad_rows(values, keys, _oversized(values))
+    bad = _bad_rows(values, keys, [*_oversized(values), *_unreadable(batch)])
     strict = config.errors.tolerance == "none"
     if bad and strict:
         bad = bad[:1]
@@ -122,6 +122,14 @@ def _oversized(values: Decoded) -> list[BadRecord]:
         BadRecord(int(of[at]), TOO_LARGE, f"its JSON has {sizes[at]} bytes, a VARIANT takes {MAX_TEXT}")
         for at in np.flatnonzero(sizes > MAX_TEXT)
     ]
+
+
+def _unreadable(batch: pa.RecordBatch) -> list[BadRecord]:
+    """Records that the reader could not read whole."""
+    faults = batch.column("fault")
+    if faults.null_count == len(faults):
+        return []
+    return [BadRecord(row, UNREADABLE_HEADER, text) for row, text in enumerate(faults.to_pylist()) if text]
 
 
 def _bad_rows(values: Decoded, keys: Decoded, oversized: list[BadRecord]) -> tuple[BadRecord, ...]:

@@ -6,12 +6,13 @@ plan with: tasks read Kafka themselves.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from pyspark import SparkContext
 
-from spark_jobs.sink.spark_faults import translated
+from spark_jobs.sink.spark_faults import EngineFailedError, translated
 
 T = TypeVar("T")
 
@@ -56,3 +57,26 @@ class SparkEngine:
         """As `Engine.cancel`."""
         with translated("Spark context"):
             self._context.cancelJobGroup(self._group)
+
+
+class EpochEngine:
+    """An engine for one epoch: once it is cancelled it begins nothing more, whoever was just about to."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self._over = engine, threading.Event()
+
+    @property
+    def slots(self) -> int:
+        """As the engine's."""
+        return self._engine.slots
+
+    def run(self, task: Callable[[Iterator[T]], Iterator[str]], groups: Sequence[T]) -> list[str]:
+        """As `Engine.run`."""
+        if self._over.is_set():
+            raise EngineFailedError("The epoch of this job is over.")
+        return self._engine.run(task, groups)
+
+    def cancel(self) -> None:
+        """As `Engine.cancel`, for good."""
+        self._over.set()
+        self._engine.cancel()

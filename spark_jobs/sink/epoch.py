@@ -8,10 +8,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from snowflake.connector import SnowflakeConnection
 
+from firn.errors import ConfigError
 from firn.kafka import cluster
 from firn.logs import add_to_log_context
 from firn.retry import Deadline
@@ -20,7 +21,7 @@ from spark_jobs.sink.bad_records import log_tolerated
 from spark_jobs.sink.batch import BatchRunner, Committed, PlanAgainError, StopRequestedError
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.dead_letters import Letters, dead_letter_queue, ensure_topic
-from spark_jobs.sink.engine import Engine
+from spark_jobs.sink.engine import Engine, EpochEngine
 from spark_jobs.sink.events import tell, tell_committed
 from spark_jobs.sink.evolution import SchemaChange
 from spark_jobs.sink.group_offsets import GroupOffsets
@@ -43,7 +44,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RunParts:
-    """What the epochs of one run share."""
+    """What the epochs of one run share. targets: where a run that takes what is available ends, once it knows."""
 
     engine: Engine
     once: bool
@@ -55,6 +56,7 @@ class RunParts:
     group: GroupOffsets
     report: RunReport
     metrics: SinkMetrics
+    targets: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 class Epoch:
@@ -170,6 +172,7 @@ class Epoch:
 
     def _new_stream(self, connection: SnowflakeConnection, claimed: Claimed, heartbeat: Heartbeat) -> Stream:
         context, parts, ledger = self._context, self._parts, claimed.ledger
+        engine = EpochEngine(parts.engine)
 
         def committed(batch: Committed) -> None:
             log_tolerated(context.config.name, context.config.errors, batch.tolerated)
@@ -178,13 +181,13 @@ class Epoch:
                 self._committed(batch)
 
         shipping = Shipping(
-            context, connection, claimed, parts.table, parts.deadline, parts.engine, parts.limit, self._changed
+            context, connection, claimed, parts.table, parts.deadline, engine, parts.limit, self._changed
         )
         return Stream(
-            Planner(self._ends, parts.limit, None if parts.once else context.config.buffer),
+            Planner(self._ends, parts.limit, None if parts.once else context.config.buffer, parts.targets),
             BatchRunner(context, connection, ledger, parts.table, shipping, self._confirm),
             ledger,
-            parts.engine,
+            engine,
             claimed.letters,
             parts.stop,
             seconds=context.config.trigger_seconds,
@@ -214,8 +217,15 @@ class Epoch:
         return self._seen
 
     def _ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Kafka's end offsets, as `isolation.level` shows them: one request."""
-        return {TopicPartition(*w): end for w, end in cluster.offsets(self._parts.admin, partitions, "latest").items()}
+        """Kafka's end offsets, as `isolation.level` shows them: one request.
+
+        Raises ClaimAgainError for a topic or partition that is gone: the claim knows what that means.
+        """
+        try:
+            found = cluster.offsets(self._parts.admin, partitions, "latest")
+        except ConfigError as error:
+            raise ClaimAgainError(error.what, where=error.where) from error
+        return {TopicPartition(*where): end for where, end in found.items()}
 
     def _confirm(self, topics: Iterable[str]) -> None:
         """Raise ClaimAgainError unless these topics are still the ones that were claimed, and not others of their name.

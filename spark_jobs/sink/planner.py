@@ -22,7 +22,8 @@ class Planner:
     """Plans the batches of one epoch, one at a time.
 
     ends: Kafka's end offsets of partitions, as `isolation.level` shows them. buffer: how long a batch may wait to
-    become worth its commit; None for a run that takes what is available when it begins, and then ends.
+    become worth its commit; None for a run that takes what is available when it begins, and then ends. targets: where
+    such a run ends, kept from epoch to epoch: more may come while it claims again.
     """
 
     def __init__(
@@ -30,10 +31,10 @@ class Planner:
         ends: Ends,
         limit: BatchLimit,
         buffer: BufferConfig | None,
+        targets: dict[TopicPartition, int],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._ends, self._limit, self._buffer, self._clock = ends, limit, buffer, clock
-        self._targets: Mapping[TopicPartition, int] | None = None
+        self._ends, self._limit, self._buffer, self._targets, self._clock = ends, limit, buffer, targets, clock
         self._last_batch = float("-inf")
 
     def next(self, positions: Mapping[TopicPartition, int]) -> list[OffsetRange]:
@@ -50,15 +51,17 @@ class Planner:
 
     def done(self, positions: Mapping[TopicPartition, int]) -> bool:
         """Whether a run that takes what is available has planned all of it."""
-        if self._buffer or self._targets is None:
+        if self._buffer:
             return False
-        return all(at >= self._targets.get(where, at) for where, at in positions.items())
+        return all(where in self._targets and at >= self._targets[where] for where, at in positions.items())
 
     def _backlog(self, positions: Mapping[TopicPartition, int]) -> list[OffsetRange]:
         if self._buffer:
             ends = self._ends(sorted(positions))
         else:
-            ends = self._targets = self._targets or self._ends(sorted(positions))
+            if unknown := sorted(positions.keys() - self._targets.keys()):
+                self._targets.update(self._ends(unknown))
+            ends = self._targets
         return [OffsetRange(*w, at, ends[w]) for w, at in sorted(positions.items()) if ends.get(w, at) > at]
 
     def _due(self, waiting: int, buffer: BufferConfig) -> bool:
@@ -69,8 +72,11 @@ class Planner:
 def cut(backlog: Sequence[OffsetRange], records: int) -> list[OffsetRange]:
     """The beginnings of these ranges, `records` offsets in all: each partition has its share of what waits.
 
-    A partition with a short backlog is not starved: it gets one offset at least, as long as there are any.
+    A partition with a short backlog is not starved: it gets one offset at least. Where there are more partitions than
+    offsets, those with the longest backlogs get one.
     """
+    if records < len(backlog):
+        backlog = sorted(backlog, key=len, reverse=True)[:records]
     left, waiting = records, sum(map(len, backlog))
     ranges = []
     # The shortest first: what rounding leaves goes to those that have the most.

@@ -42,7 +42,8 @@ class Staged:
 class Read:
     """A range that was read: from `start`, as it was planned, to `end` (exclusive), with so many records.
 
-    It ends before the planned end where its records turned out too large, or where a Stopped or a Cut follows.
+    It ends before the planned end where its records turned out too large, and at the offset of a Stopped or a Cut. It
+    is the last report of its range.
     """
 
     topic: str

@@ -36,7 +36,7 @@ _CLOSURE_BYTES = "1g"
 _SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 _TOO_OLD = ("UnsupportedClassVersionError", "more recent version of the Java Runtime")
 _BAD_OPTION = ("Unrecognized VM option", "Unrecognized option", "Conflicting collector", "Invalid initial heap size")
-_WRONG_SETTING = ("IllegalArgumentException", "Could not parse Master URL", "must be at least")
+_WRONG_SETTING = ("Could not parse Master URL", "must be at least", "requirement failed", "Invalid Spark URL")
 
 
 def spark_context(settings: Settings, name: str, hidden: frozenset[str] = frozenset()) -> SparkContext:

@@ -39,7 +39,7 @@ from spark_jobs.sink.stage import Stage
 from spark_jobs.sink.tolerance import Tolerance
 from spark_jobs.sink.worker import begin_task, confirm_epoch, decoders_of, patience, reader_for, schema_types_of
 
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
 log = logging.getLogger(__name__)
 
 
@@ -139,7 +139,8 @@ def _of_the_disk(error: OSError) -> FirnError:
     return TransientError(
         f"A file on its way to the stage could not be written: {os.strerror(error.errno or 0)}.",
         where=f"folder {tempfile.gettempdir()} of a Spark worker",
-        next_step="Free space there, or set TMPDIR to a larger volume. Nothing is lost: the batch is read again.",
+        next_step="Free space there, set TMPDIR to a larger volume, or raise the limit of open files. Nothing is lost: "
+        "the batch is read again.",
     )
 
 
@@ -162,7 +163,8 @@ class _Partition:
     @property
     def ended(self) -> bool:
         """Whether what comes next in the range is not wanted any more."""
-        return bool(self._ended or self._doubted) or self._files.text_size >= self._work.bytes
+        size = self._files.text_size + self._tolerance.size
+        return bool(self._ended or self._doubted) or size >= self._work.bytes
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Convert and write the rows that are no dead letters yet, up to where the range ends."""
@@ -241,10 +243,13 @@ class _Partition:
         staged = self._files.staged
         log.debug("staged %s in %s", counted(sum(f.rows for f in staged), "record"), counted(len(staged), "file"))
         tolerated = self._tolerance.publish()
+        # Last: without it a batch does not count, so reports that were cut off on their way never pass for all.
         read = Read(*self._where, self._work.offsets.start, self._end, self._records)
-        return [*staged, read, *(report for report in (tolerated, self._ended) if report)]
+        return [*staged, *(report for report in (tolerated, self._ended) if report), read]
 
     @property
     def _end(self) -> int:
         """How far the range was read: to its end, unless something ended it early."""
+        if self._ended:
+            return self._ended.offset
         return self._read_to if self.ended else self._work.offsets.end

@@ -23,7 +23,7 @@ class EngineFailedError(TransientError):
 
 @contextmanager
 def translated(where: str) -> Iterator[None]:
-    """Turn what Spark and its JVM raise into EngineFailedError; EngineLostError where the JVM does not answer."""
+    """Turn what PySpark and its JVM raise into EngineFailedError; EngineLostError where the JVM does not answer."""
     try:
         yield
     except (Py4JNetworkError, ConnectionError) as error:
@@ -33,7 +33,8 @@ def translated(where: str) -> Iterator[None]:
             next_step="Run the sink again: it continues from the ledger. If memory ran out, Spark's log in "
             "FIRN_HOME/logs says so: raise FIRN_SPARK_DRIVER_MEMORY.",
         ) from error
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, OSError, UnboundLocalError) as error:
+        # OSError: a file or socket of PySpark's own. UnboundLocalError: what it raises where the JVM is gone just then.
         raise EngineFailedError(
             f"Spark failed: {cause(error)}", where=where, next_step="See Spark's log in FIRN_HOME/logs."
         ) from error

@@ -101,6 +101,9 @@ class Stream:
                 raise
             raise _asked_to_stop() from error
         except Exception as error:
+            if self._stop.is_set():
+                log.debug("a batch failed while the sink was stopping", exc_info=True)
+                raise _asked_to_stop() from error
             log.exception("a batch of the sink failed")
             raise unexpected(error) from error
         finally:
@@ -120,7 +123,8 @@ class Stream:
             self._stage()
         under_way: list[Future[Any] | None] = [self._staging, self._commit.done if self._commit else None]
         running = [each for each in under_way if each and not each.done()]
-        pause = _TICK_SECONDS if self._staging else min(_TICK_SECONDS, max(0.0, self._next_look - time.monotonic()))
+        until_look = max(0.0, self._next_look - time.monotonic())
+        pause = _TICK_SECONDS if self._staging or self._last else min(_TICK_SECONDS, until_look)
         if running:
             wait(running, pause, return_when="FIRST_COMPLETED")
         elif not self._last and not (self._staging and self._staging.done()):

@@ -54,6 +54,11 @@ class Tolerance:
         self._samples: list[tuple[int, str, str]] = []
         self._last = -1
 
+    @property
+    def size(self) -> int:
+        """Bytes of the dead letters that wait for their publication."""
+        return self._box.size if self._box else 0
+
     def unpublished(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Without the records that an earlier try of this range made dead letters of: they are dealt with."""
         if not self._seen.published or batch.num_rows == 0:

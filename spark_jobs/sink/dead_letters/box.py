@@ -37,7 +37,7 @@ class LetterBox:
     """The letters of one partition in one attempt of one batch.
 
     where, topic_id: the source partition. seen: what was out when the batch was planned, from the ledger's NEXT_OFFSET
-    on: these offsets never become letters again. folder: for the spool.
+    on: these offsets never become letters again. folder: for the spool. size: bytes of the letters in it.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class LetterBox:
         self._path = folder / f"letters-{uuid.uuid4().hex}.arrow"
         self._list = GrowingList(topic_id, seen.published)
         self._offsets: list[int] = []
+        self.size = 0
         self._writer: pa.RecordBatchStreamWriter | None = None
 
     def room(self, offsets: Sequence[int]) -> int:
@@ -79,6 +80,7 @@ class LetterBox:
         if self._writer is None:
             self._writer = pa.ipc.new_stream(self._path, letters.schema)
         self._writer.write_batch(letters)
+        self.size += letters.nbytes
         added = rows.column("offset").to_pylist()
         self._offsets += added
         self._list.add(added)

@@ -22,6 +22,7 @@ MALFORMED_CONTAINER = "malformed_container"
 MALFORMED_PROTOBUF = "malformed_protobuf"
 SCHEMA_MISMATCH = "schema_mismatch"  # well-formed, and not what its schema says
 TOO_LARGE = "too_large"  # its JSON passes what one record may take
+UNREADABLE_HEADER = "unreadable_header"  # the name of a header is not UTF-8
 WRONG_SIZE = "wrong_size"  # a number converter met another number of bytes
 # A record that is well-formed, and not for the columns of its table:
 NOT_AN_OBJECT = "not_an_object"

@@ -193,7 +193,7 @@ def test_a_property_that_a_sink_cannot_follow_is_refused() -> None:
     found = faults(**{"kafka.key.deserializer": "X", "consumer.override.fetch.min.byte": "1"})
     assert "read as bytes" in found["kafka.key.deserializer"]
     assert "did you mean consumer.override.fetch.min.bytes?" in found["consumer.override.fetch.min.byte"]
-    assert "not an integer" in faults(**{"kafka.fetch.min.bytes": "few"})["kafka.fetch.min.bytes"]
+    assert "not an integer" in faults(**{"kafka.fetch.max.bytes": "few"})["kafka.fetch.max.bytes"]
 
 
 def test_a_jks_store_on_this_machine_is_a_fault_and_elsewhere_unknown(tmp_path: Path) -> None:

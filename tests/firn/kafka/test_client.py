@@ -111,10 +111,10 @@ def test_only_layers_that_the_protocol_has_are_configured(tmp_path):
 
 
 def test_numbers_and_choices_reach_the_client():
-    made = client({"request.timeout.ms": "400000", "fetch.max.wait.ms": "100", "isolation.level": "read_committed"})
+    made = client({"request.timeout.ms": "400000", "fetch.max.bytes": "2000000", "isolation.level": "read_committed"})
     config = made.librdkafka()
     assert config["socket.timeout.ms"] == "300000"  # the most that librdkafka takes
-    assert config["fetch.wait.max.ms"] == "100"
+    assert config["fetch.max.bytes"] == "2000000"
     assert config["isolation.level"] == "read_committed"
     assert made.read_committed
 
@@ -149,8 +149,8 @@ def test_without_host_names_in_certificates():
 
 def test_all_refused_properties_and_values_are_told_without_their_values():
     with pytest.raises(ConfigError) as refused:
-        client({"key.deserializer": "x", "fetch.min.bytes": "lots", "sasl.jaas.config": "hunter2"})
-    for part in ("key.deserializer", "fetch.min.bytes", "sasl.jaas.config"):
+        client({"key.deserializer": "x", "fetch.max.bytes": "lots", "sasl.jaas.config": "hunter2"})
+    for part in ("key.deserializer", "fetch.max.bytes", "sasl.jaas.config"):
         assert part in refused.value.what
     assert "hunter2" not in str(refused.value)
 

@@ -116,7 +116,7 @@ def test_every_faulty_value_is_found_at_once():
     given = properties(
         security_protocol="SASL-SSL",
         isolation_level="committed",
-        fetch_min_bytes="many",
+        fetch_max_bytes="many",
         retry_backoff_ms="half",
         sasl_oauthbearer_token_endpoint_url="https://a/ -Dx=y",
         bootstrap_servers=" ",
@@ -178,7 +178,7 @@ def test_librdkafka_takes_what_a_property_becomes(name, value):
         ("receive.buffer.bytes", "-1", "-2"),
         ("metadata.max.age.ms", "99999999999", str(2**63)),
         ("connections.max.idle.ms", "-1", "9" * 5000),
-        ("fetch.min.bytes", "+1", "-1"),
+        ("max.partition.fetch.bytes", "+1", "-1"),
     ],
 )
 def test_numbers_have_the_range_that_kafka_connect_takes(name, within, beyond):

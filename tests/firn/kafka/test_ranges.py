@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -305,6 +306,72 @@ def test_a_right_that_is_missing_is_told_at_once(monkeypatch: pytest.MonkeyPatch
     reader = reader_of(monkeypatch, Consumer([denied]))
     with pytest.raises(PrivilegeError, match="t-0 offsets 0 to 4"):
         list(reader.read(OffsetRange("t", 0, 0, 5)))
+
+
+def test_rights_on_groups_are_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """librdkafka asks for the coordinator of the group that nobody joins, and gives out what it hears."""
+    of_the_group = Message(error=KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
+    record = Message(topic="t", partition=0, offset=0, key=b"k", value=b"v", timestamp=(1, 5))
+    reader = reader_of(monkeypatch, Consumer([of_the_group], [record]))
+    assert [batch["value"].to_pylist() for batch in reader.read(OffsetRange("t", 0, 0, 1))] == [[b"v"]]
+
+
+def test_what_librdkafka_leaves_out_itself_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Aborted records: only the statistics tell that they were passed."""
+
+    class Passing(Consumer):
+        def consume(self, most: int, seconds: float) -> list[Any]:
+            if seconds:
+                polls.append(len(polls))
+                partition = {"next_offset": min(len(polls), 5)}
+                statistics = {"topics": {"t": {"partitions": {"0": partition, "-1": {"next_offset": -1001}}}}}
+                reader._note_fetched(json.dumps(statistics))
+                time.sleep(0.1)
+            return super().consume(most, seconds)
+
+    polls: list[int] = []
+    reader = reader_of(monkeypatch, Passing())
+    with pytest.raises(StalledRangeError):
+        list(reader.read(OffsetRange("t", 0, 0, 1_000)))
+    assert len(polls) >= 7  # five times further, and then for as long as its patience
+
+
+class Named:
+    """A message whose header names are bytes; librdkafka's Python client fails as this does for what is not UTF-8."""
+
+    def __init__(self, offset: int, name: bytes) -> None:
+        self._offset, self._name = offset, name
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        try:
+            return [(self._name.decode(), b"1")]
+        except UnicodeDecodeError as error:
+            raise SystemError("returned a result with an exception set") from error
+
+    def offset(self) -> int:
+        return self._offset
+
+    def key(self) -> bytes:
+        return b"k"
+
+    def value(self) -> bytes:
+        return b"v"
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 5
+
+    def error(self) -> None:
+        return None
+
+
+def test_a_header_name_that_is_not_utf8_is_a_fault_of_its_record_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranges, "Message", Named)
+    names = [b"good", b"caf\xe9", b"good"]
+    reader = reader_of(monkeypatch, Consumer([Named(offset, name) for offset, name in enumerate(names)]))
+    (batch,) = reader.read(OffsetRange("t", 0, 0, 3))
+    assert batch["fault"].to_pylist() == [None, "the name of a header is not UTF-8", None]
+    assert batch["headers"].to_pylist() == [[{"key": "good", "value": b"1"}], None, [{"key": "good", "value": b"1"}]]
+    assert batch["value"].to_pylist() == [b"v"] * 3
 
 
 @given(st.lists(st.none() | st.binary(max_size=40), max_size=50))

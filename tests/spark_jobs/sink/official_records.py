@@ -99,6 +99,7 @@ class Record:
             "key": [self.key],
             "value": [self.value],
             "headers": [self.headers],
+            "fault": [None],
         }
         return pa.RecordBatch.from_pydict(columns, schema=RECORDS)
 

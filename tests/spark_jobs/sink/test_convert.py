@@ -45,6 +45,7 @@ def batch(count: int, *, first: int = 10) -> pa.RecordBatch:
         "key": [b"k"] * count,
         "value": [b"v"] * count,
         "headers": [None] * count,
+        "fault": [None] * count,
     }
     return pa.RecordBatch.from_pydict(columns, schema=RECORDS)
 
@@ -136,3 +137,11 @@ def test_typed_columns_are_told_which_message_of_a_protobuf_schema_each_value_is
         config = SinkConfig("s", value=ConverterConfig(format), errors=errors, null_values="ignore")
         convert(config, TopicPartition("t", 0), rows, (value, decoded([None] * 5)), noting)
     assert noting.messages == [[(0,), (1,), (1, 0)], None]
+
+
+def test_a_record_that_the_reader_could_not_read_whole_is_bad() -> None:
+    rows = batch(3).set_column(6, "fault", pa.array([None, "the name of a header is not UTF-8", None]))
+    config = SinkConfig("s", errors=ErrorsConfig("all"))
+    found = convert(config, TopicPartition("t", 0), rows, (decoded(["1", "2", "3"]), KEYS), VARIANTS)
+    assert found.columns[1].to_pylist() == ["1", "3"]
+    assert found.bad == (BadRecord(1, "unreadable_header", "the name of a header is not UTF-8"),)

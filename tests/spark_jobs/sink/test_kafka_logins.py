@@ -55,7 +55,6 @@ def test_plain_with_every_property_that_is_honoured_beside_the_login(settings: S
         "client.dns.lookup": "use_all_dns_ips",
         "isolation.level": "read_committed",
         "check.crcs": "false",
-        "fetch.min.bytes": "1",
         "fetch.max.bytes": "1000000",
         "fetch.max.wait.ms": "100",
         "max.partition.fetch.bytes": "100000",

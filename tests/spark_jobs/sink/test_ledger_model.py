@@ -406,6 +406,8 @@ class LedgerMachine(RuleBasedStateMachine):
             self._abandon(run)
         self._locked_by = None if self._locked_by is run else self._locked_by
         run.connection = fresh
+        if run.ledger is not None:  # what it had staged is lost to it, too
+            run.ledger = Ledger(run.ledger.sink, run.ledger.epoch, dict(run.ledger.committed))
 
     def _new_run(self) -> Run:
         run_id = uuid.uuid4().hex

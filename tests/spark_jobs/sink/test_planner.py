@@ -25,13 +25,14 @@ class Topic:
     def __init__(self, **ends: int) -> None:
         self.ends = {TopicPartition("t", int(name[1:])): end for name, end in ends.items()}
         self.now = 0.0
+        self.targets: dict[TopicPartition, int] = {}
 
-    def __call__(self, _partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        return dict(self.ends)
+    def __call__(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return {where: self.ends[where] for where in partitions}
 
     def planner(self, buffer: BufferConfig | None = BUFFER, batch_records: int = 1_000) -> Planner:
         config = SinkConfig("s", buffer=buffer or BufferConfig(), batch_records=batch_records)
-        return Planner(self, BatchLimit(config, waits=buffer is not None), buffer, lambda: self.now)
+        return Planner(self, BatchLimit(config, waits=buffer is not None), buffer, self.targets, lambda: self.now)
 
 
 def spans(ranges: list[OffsetRange]) -> dict[int, tuple[int, int]]:
@@ -67,13 +68,28 @@ def test_a_run_that_takes_what_is_available_ends_where_it_began_to_look() -> Non
     assert planner.next({P0: 5, P1: 0}) == []
 
 
+def test_such_a_run_keeps_its_end_when_it_claims_again_and_takes_new_partitions_whole() -> None:
+    topic = Topic(p0=5)
+    topic.planner(buffer=None).next({P0: 0})
+    topic.ends = {P0: 50, P1: 7}
+    again = topic.planner(buffer=None)
+    assert not again.done({P0: 5, P1: 0})
+    assert spans(again.next({P0: 2, P1: 0})) == {0: (2, 5), 1: (0, 7)}
+    assert again.done({P0: 5, P1: 7})
+
+
+def test_where_not_every_partition_gets_an_offset_the_longest_backlogs_come_first() -> None:
+    backlog = [OffsetRange("t", number, 0, length) for number, length in enumerate((1, 9, 3, 8))]
+    assert spans(cut(backlog, 2)) == {1: (0, 1), 3: (0, 1)}
+
+
 def test_a_fault_of_kafka_is_the_callers_and_no_batch_is_counted() -> None:
     topic = Topic(p0=20)
 
     def away(_partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         raise TransientError("Kafka does not answer")
 
-    planner = Planner(away, BatchLimit(SinkConfig("s"), waits=True), BUFFER, lambda: topic.now)
+    planner = Planner(away, BatchLimit(SinkConfig("s"), waits=True), BUFFER, {}, lambda: topic.now)
     with pytest.raises(TransientError):
         planner.next({P0: 0})
 

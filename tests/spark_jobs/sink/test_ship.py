@@ -55,6 +55,7 @@ class Box:
 
     def __init__(self, *_: object) -> None:
         self.offsets: list[int] = []
+        self.size = 0
 
     def room(self, offsets: Sequence[int]) -> int:
         return min(len(offsets), 1 - len(self.offsets))
@@ -68,11 +69,15 @@ class Box:
 
 @dataclass
 class Shipped:
-    """What one task reported of its only range, and the content of its files. end: how far the range was read."""
+    """What one task reported of its only range, and the content of its files. end: how far the range was read.
+
+    last: the kind of the last report.
+    """
 
     reports: list[Report]
     contents: list[str]
     end: int | None
+    last: str
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.reports, self.contents))
@@ -111,7 +116,7 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> Any:
         read = [report for report in reports if isinstance(report, Read)]
         assert all(each.start == 11 for each in read)
         others = [report for report in reports if not isinstance(report, Read)]
-        return Shipped(others, contents, read[0].end if read else None)
+        return Shipped(others, contents, read[0].end if read else None, type(reports[-1]).__name__)
 
     return run
 
@@ -133,6 +138,28 @@ def test_a_range_of_large_records_ends_behind_its_share_of_the_batch(shipped: An
     (staged,) = found.reports
     assert found.end == staged.last + 1 < 21
     assert staged.text_size >= 1_000 > staged.text_size * (staged.rows - 2) / staged.rows
+
+
+def test_the_last_report_of_a_range_says_how_far_it_may_count(shipped: Any) -> None:
+    """Reports that are cut off on their way lack it, and a stop that got lost passes nothing."""
+    for values, config, end in (([b"1", b"2", b"huge", b"4"], NONE, 13), ([b"1", b"later"], ALL, 12)):
+        found = shipped(values, config)
+        assert found.end == found.reports[-1].offset == end
+        assert found.last == "Read"
+
+
+def test_dead_letters_count_for_the_bytes_of_a_batch(shipped: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Large(Box):
+        def room(self, offsets: Sequence[int]) -> int:
+            return len(offsets)
+
+        def add(self, batch: pa.RecordBatch, bad: Sequence[BadRecord]) -> None:
+            super().add(batch, bad)
+            self.size += 600 * len(bad)
+
+    monkeypatch.setattr(tolerance, "LetterBox", Large)
+    found = shipped([b"bad"] * 10, LETTERS, size=1_000, rows=2)
+    assert found.end == 13
 
 
 def test_a_task_that_spark_runs_again_reads_nothing(shipped: Any, monkeypatch: pytest.MonkeyPatch) -> None:
