@@ -2,7 +2,7 @@
 
 A range is read exactly: from its first offset to its end, also where the last offsets hold no record (transaction
 markers, aborted records, compaction). What keeps it from its end is a typed error, at once or within the reader's
-patience. Message fields go to Arrow as whole columns, from joined buffers.
+patience. What a record looks like in a batch: `firn.kafka.message_columns.RECORDS`.
 
 Not for deciding which ranges are read, nor for what the bytes mean. Whether the topic is still the one that was meant,
 `firn.kafka.cluster.check_topic_ids` tells: ask before and after. Source: librdkafka's CONFIGURATION.md.
@@ -16,11 +16,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
-from operator import itemgetter
 from typing import cast
 
-import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaOffset
@@ -29,21 +26,7 @@ from firn.errors import FirnError, TransientError
 from firn.kafka.client import KafkaClient
 from firn.kafka.cluster import with_callbacks
 from firn.kafka.faults import ConnectionFaults, refused_configuration
-
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-RECORDS = pa.schema(
-    [
-        ("offset", pa.int64()),
-        ("timestamp", pa.int64()),
-        ("timestamp_type", pa.int32()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", HEADERS),
-        ("fault", pa.string()),
-    ]
-)
-"""A record: offset, Unix milliseconds, what these are (0 creation, 1 appended to the log, -1 none), key, value, headers
-(null where it has none), and what of it cannot be read (null where all can): it has no headers then."""
+from firn.kafka.message_columns import MessageColumns
 
 BATCH_RECORDS, BATCH_BYTES = 10_000, 16 * 1024 * 1024
 FIRST_RECORDS = 64
@@ -53,10 +36,6 @@ records are read with a small queue."""
 SMALL_RANGE = 20_000
 """Offsets of a range that the small queue is for."""
 _POLL_SECONDS = 0.1
-_FIRST, _SECOND = itemgetter(0), itemgetter(1)
-_ENTRY_BYTES = 100
-"""What an entry costs beside its name and value, so that many empty ones are not free."""
-_HeaderLists = list[list[tuple[str, bytes | None]] | None]
 _OPTIONS = {
     # Consumers want a group's name, though they join none and commit nothing.
     "group.id": "firn-reader",
@@ -130,7 +109,7 @@ class RangeReader:
     def read(
         self, wanted: OffsetRange, *, records: int = BATCH_RECORDS, size: int = BATCH_BYTES
     ) -> Iterator[pa.RecordBatch]:
-        """The range's records as batches (`RECORDS`) of `records` rows and about `size` bytes at most, but one row.
+        """The range's records as batches of `records` rows and about `size` bytes at most, but one row.
 
         Raises GoneRangeError where the first offset is gone, StalledRangeError where nothing new came within the
         patience, and Authentication-, Privilege- or ConfigError as Kafka tells.
@@ -146,7 +125,7 @@ class RangeReader:
                 with _no_collection():
                     chunk = self._chunk(wanted, _Chunk(position, records, size, average))
                     position, average = chunk.position, chunk.average
-                    batch = chunk.batch() if len(chunk) else None
+                    batch = chunk.columns.batch() if len(chunk.columns) else None
                 if batch is not None:
                     yield batch
         finally:
@@ -272,131 +251,24 @@ class _Chunk:
 
     def __init__(self, position: int, records: int, limit: int, before: float) -> None:
         self.position, self._records, self._limit, self._before = position, records, limit, before
-        self._size = 0
         self.end_seen: int | None = None
-        self._messages: list[Message] = []
-        self._keys: list[bytes | None] = []
-        self._values: list[bytes | None] = []
-        self._headers = _Headers()
-        self._faults: dict[int, str] = {}
-
-    def __len__(self) -> int:
-        return len(self._messages)
+        self.columns = MessageColumns()
 
     @property
     def average(self) -> float:
         """Bytes of a record."""
-        return self._size / len(self) if len(self) else self._before
+        return self.columns.size / len(self.columns) if len(self.columns) else self._before
 
     @property
     def room(self) -> int:
         """How many more records fit; a few where nobody has seen their size yet, 0 where it is full."""
-        if self._size >= self._limit:
+        left = self._limit - self.columns.size
+        if left <= 0:
             return 0
-        fitting = int((self._limit - self._size) / self.average) + 1 if self.average else FIRST_RECORDS
-        return min(fitting, self._records - len(self))
+        fitting = int(left / self.average) + 1 if self.average else FIRST_RECORDS
+        return min(fitting, self._records - len(self.columns))
 
     def add(self, messages: list[Message], position: int) -> None:
         """Take over messages whose last offset is `position` - 1."""
-        keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
-        headers = self._headers_of(messages)
-        self._messages += messages
-        self._keys += keys
-        self._values += values
-        self._size += _size(keys) + _size(values) + self._headers.add(headers)
+        self.columns.add(messages)
         self.position = position
-
-    def _headers_of(self, messages: list[Message]) -> _HeaderLists:
-        """The headers of more messages; a name that is not UTF-8 is a fault of its record."""
-        try:
-            return cast("_HeaderLists", list(map(Message.headers, messages)))
-        except SystemError:  # librdkafka's Python client cannot decode the name
-            return [self._header_list(len(self) + row, message) for row, message in enumerate(messages)]
-
-    def _header_list(self, row: int, message: Message) -> list[tuple[str, bytes | None]] | None:
-        try:
-            return cast("list[tuple[str, bytes | None]] | None", message.headers())
-        except SystemError:
-            self._faults[row] = "the name of a header is not UTF-8"
-            return None
-
-    def batch(self) -> pa.RecordBatch:
-        """The records as columns."""
-        count, messages = len(self._messages), self._messages
-        times = np.fromiter(chain.from_iterable(map(Message.timestamp, messages)), np.int64, 2 * count)
-        kinds = times[::2].astype(np.int32) - 1  # librdkafka: 0 none, 1 creation, 2 append
-        columns = [
-            pa.array(np.fromiter(map(Message.offset, messages), np.int64, count)),
-            pa.array(times[1::2].copy()),
-            pa.array(kinds),
-            binary_array(self._keys),
-            binary_array(self._values),
-            self._headers.array(),
-            pa.array([self._faults.get(row) for row in range(count)], pa.string())
-            if self._faults
-            else pa.nulls(count, pa.string()),
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=RECORDS)
-
-
-class _Headers:
-    """The headers of records, flattened: mostly there are none, or the same few names in each record."""
-
-    def __init__(self) -> None:
-        self._counts: list[int] = []
-        self._none: list[bool] = []
-        self._names: list[str] = []
-        self._values: list[bytes | None] = []
-
-    def add(self, lists: _HeaderLists) -> int:
-        """Take over the headers of more records; returns the bytes of their values."""
-        self._none += [each is None for each in lists]
-        if lists.count(None) == len(lists):
-            self._counts += [0] * len(lists)
-            return 0
-        given = [each or [] for each in lists]
-        self._counts += map(len, given)
-        entries = list(chain.from_iterable(given))
-        values = list(map(_SECOND, entries))
-        self._names += map(_FIRST, entries)
-        self._values += values
-        return _size(values) + sum(map(len, map(_FIRST, entries))) + _ENTRY_BYTES * len(entries)
-
-    def array(self) -> pa.ListArray:
-        if not self._names and all(self._none):
-            return pa.nulls(len(self._counts), HEADERS)
-        bounds = np.zeros(len(self._counts) + 1, np.int32)
-        np.cumsum(self._counts, out=bounds[1:])
-        numbers = {name: number for number, name in enumerate(dict.fromkeys(self._names))}
-        codes = np.fromiter(map(numbers.__getitem__, self._names), np.int32, len(self._names))
-        names = pa.array(list(numbers), pa.string()).take(pa.array(codes))
-        items = pa.StructArray.from_arrays([names, binary_array(self._values)], fields=list(HEADERS.value_type))
-        mask = pa.array(self._none) if any(self._none) else None
-        return pa.ListArray.from_arrays(pa.array(bounds), items, type=HEADERS, mask=mask)
-
-
-def _size(values: list[bytes | None]) -> int:
-    try:
-        return sum(map(len, values))  # type: ignore[arg-type]
-    except TypeError:  # nulls among them
-        return sum(len(value) for value in values if value)
-
-
-def binary_array(values: list[bytes | None]) -> pa.BinaryArray:
-    """The same as `pa.array(values, pa.binary())`, from joined bytes: in a third of its time.
-
-    Raises pyarrow's ArrowCapacityError for more bytes than one array holds.
-    """
-    nulls = values.count(None)
-    if nulls == len(values):
-        return pa.nulls(nulls, pa.binary())
-    validity, texts = None, cast("list[bytes]", values)
-    if nulls:
-        validity = pa.array([value is not None for value in values]).buffers()[1]
-        texts = [value or b"" for value in values]
-    bounds = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=bounds[1:])
-    if bounds[-1] > np.iinfo(np.int32).max:
-        raise pa.ArrowCapacityError(f"{bounds[-1]} bytes do not fit into one array")
-    buffers = [validity, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(b"".join(texts))]
-    return pa.Array.from_buffers(pa.binary(), len(texts), buffers, null_count=nulls)

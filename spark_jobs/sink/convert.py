@@ -54,7 +54,7 @@ class _Rows:
 def convert(
     config: SinkConfig, where: TopicPartition, batch: pa.RecordBatch, decoders: tuple[Decoder, Decoder], shaper: Shaper
 ) -> Converted:
-    """The rows of `batch` (`firn.kafka.ranges.RECORDS`, of one partition, offsets rising).
+    """The rows of `batch` (`firn.kafka.message_columns.RECORDS`, of one partition, offsets rising).
 
     decoders: of value and key. shaper: of the table that the topic goes to.
     """

@@ -16,7 +16,7 @@ from spark_jobs.sink.decode.render import Parts, join, objects
 from spark_jobs.sink.decode.scalars import quoted
 from spark_jobs.sink.header_columns import header_texts
 
-# Kafka's timestamp types (`firn.kafka.ranges.RECORDS`); anything else has no timestamp.
+# Kafka's timestamp types (`firn.kafka.message_columns.RECORDS`); anything else has no timestamp.
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
 
 

@@ -64,7 +64,7 @@ class LetterBox:
         return low if self._writer else max(low, 1)
 
     def add(self, batch: pa.RecordBatch, bad: Sequence[BadRecord]) -> None:
-        """Spool the bad records of a batch (`firn.kafka.ranges.RECORDS`, offsets rising), each once."""
+        """Spool the bad records of a batch (`firn.kafka.message_columns.RECORDS`, offsets rising), each once."""
         by_row = {each.row: each for each in reversed(bad)}
         offsets = batch.column("offset")
         chosen = [each for row, each in sorted(by_row.items()) if offsets[row].as_py() not in self._seen.published]

@@ -20,16 +20,10 @@ from pydantic import SecretStr
 
 from firn.connector.config import KafkaProperty
 from firn.errors import AuthenticationError, PrivilegeError, TransientError
-from firn.kafka import cluster, ranges
+from firn.kafka import cluster, message_columns, ranges
 from firn.kafka.client import KafkaClient
-from firn.kafka.ranges import (
-    RECORDS,
-    GoneRangeError,
-    OffsetRange,
-    RangeReader,
-    StalledRangeError,
-    binary_array,
-)
+from firn.kafka.message_columns import RECORDS, binary_array
+from firn.kafka.ranges import GoneRangeError, OffsetRange, RangeReader, StalledRangeError
 from firn.settings import Settings
 from tests.e2e.test_wrong_input import closed_port
 from tests.support.kafka import Topic
@@ -340,9 +334,11 @@ class Named:
     """A message whose header names are bytes; librdkafka's Python client fails as this does for what is not UTF-8."""
 
     def __init__(self, offset: int, name: bytes) -> None:
-        self._offset, self._name = offset, name
+        self._offset, self._name, self._asked = offset, name, False
 
     def headers(self) -> list[tuple[str, bytes]]:
+        assert not self._asked, "the second answer has a hole in memory"
+        self._asked = True
         try:
             return [(self._name.decode(), b"1")]
         except UnicodeDecodeError as error:
@@ -366,6 +362,7 @@ class Named:
 
 def test_a_header_name_that_is_not_utf8_is_a_fault_of_its_record_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranges, "Message", Named)
+    monkeypatch.setattr(message_columns, "Message", Named)
     names = [b"good", b"caf\xe9", b"good"]
     reader = reader_of(monkeypatch, Consumer([Named(offset, name) for offset, name in enumerate(names)]))
     (batch,) = reader.read(OffsetRange("t", 0, 0, 3))

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 from firn.connector.parse import parse_sink_config
-from firn.kafka.ranges import RECORDS
+from firn.kafka.message_columns import RECORDS
 from firn.registry import RegisteredSchema
 from spark_jobs.sink.columns.load import VariantLoad
 from spark_jobs.sink.columns.shape import shaper_for

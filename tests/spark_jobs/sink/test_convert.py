@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from firn.connector.config import ConverterConfig, ErrorsConfig, Format, SinkConfig
-from firn.kafka.ranges import RECORDS
+from firn.kafka.message_columns import RECORDS
 from spark_jobs.sink.columns.load import VariantLoad
 from spark_jobs.sink.columns.shape import Shaped, shaper_for
 from spark_jobs.sink.columns.wishes import Wishes

@@ -26,7 +26,7 @@ from firn.connector.config import ErrorsConfig, SinkConfig
 from firn.errors import ConfigError, FirnError, PrivilegeError, TerminalError, TransientError
 from firn.kafka import cluster
 from firn.kafka.faults import ConnectionFaults
-from firn.kafka.ranges import RECORDS
+from firn.kafka.message_columns import RECORDS
 from firn.settings import PROJECT_ROOT
 from spark_jobs.sink.dead_letters import (
     DeadLetterQueue,
