@@ -31,6 +31,14 @@ from firn.settings import Settings
 SECRET = KafkaSecret(bootstrap_servers="b:9092", api_key="key", api_secret='a"b\\c')
 
 
+@pytest.mark.parametrize("why", ["Local: Broker transport failure", "Local: Timed out", "Disconnected while waiting"])
+def test_a_connection_that_ends_in_the_middle_of_a_login_refused_nothing(why):
+    faults = ConnectionFaults("b:9092")
+    faults(KafkaError(KafkaError._AUTHENTICATION, f"SASL PLAIN mechanism handshake failed: {why}"))
+    assert faults.terminal() is None
+    assert isinstance(faults.explain(KafkaError(KafkaError._TIMED_OUT), "list topics"), TransientError)
+
+
 def test_a_refused_login_explains_a_time_out():
     faults = ConnectionFaults("b:9092")
     faults(KafkaError(KafkaError._TRANSPORT, "connection reset"))

@@ -16,10 +16,12 @@ from firn.kafka.ranges import OffsetRange
 from spark_jobs.sink import stream as streams
 from spark_jobs.sink.batch import Committed, StagedBatch, StopRequestedError
 from spark_jobs.sink.dead_letters import Letters
+from spark_jobs.sink.engine import EpochEngine
 from spark_jobs.sink.ledger import Ledger, Move, TopicPartition
 from spark_jobs.sink.planner import Planner
 from spark_jobs.sink.reports import Cut, Read, Report, Reports, Stopped, Tolerated
 from spark_jobs.sink.shipping import LettersOut, Shipped, letters_after
+from spark_jobs.sink.spark_faults import EngineFailedError
 from spark_jobs.sink.stream import Stream
 
 P0 = TopicPartition("t", 0)
@@ -301,3 +303,26 @@ def test_a_bug_is_told_from_a_fault() -> None:
     with pytest.raises(FirnError, match="Unexpected ZeroDivisionError") as raised:
         rig.run()
     assert not isinstance(raised.value, TransientError)
+
+
+def test_an_epoch_that_is_over_begins_no_job_whoever_was_about_to() -> None:
+    engine = Engine()
+    epoch = EpochEngine(engine)
+    assert epoch.run(lambda groups: iter(()), [1]) == []
+    epoch.cancel()
+    assert engine.cancelled.is_set()
+    with pytest.raises(EngineFailedError):
+        epoch.run(lambda groups: iter(()), [1])
+
+
+def test_the_last_commit_is_waited_for_without_a_busy_loop() -> None:
+    rig, asked = Rig(1), 0
+
+    def reason() -> FirnError | None:
+        nonlocal asked
+        asked += 1
+        return None
+
+    rig.runner.before_commit[0] = lambda: time.sleep(0.5)  # as a COPY takes its time
+    rig.run(reason)
+    assert asked < 20
