@@ -12,7 +12,7 @@ help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Make .venv, install everything, fetch the JVM parts (quick when done)
-	@firn/local/setup.sh
+	@firn_local/setup.sh
 
 up: setup ## Start the embedded stack
 	@$(BIN)/firn up

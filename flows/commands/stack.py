@@ -10,7 +10,7 @@ from firn.settings import load_settings
 from flows.console import JsonOption, print_rows, say
 
 if TYPE_CHECKING:
-    from firn.local.stack import ServerStatus
+    from firn_local.stack import ServerStatus
 
 _COLUMNS = ("server", "state", "pid", "address", "log")
 
@@ -27,7 +27,7 @@ def up(
     as_json: JsonOption = False,
 ) -> None:
     """Start the local stack: Kafka, schema registry, Secrets Manager, Snowflake, Prefect. Running servers stay."""
-    from firn.local import stack
+    from firn_local import stack
 
     servers = stack.up(load_settings().home, say, new_ports=new_ports)
     _print(servers, as_json)
@@ -38,14 +38,14 @@ def down(
     purge: Annotated[bool, typer.Option("--purge", help="Also remove all topics, tables, secrets and runs.")] = False,
 ) -> None:
     """Stop the local stack; its data stays unless --purge is given."""
-    from firn.local import stack
+    from firn_local import stack
 
     stack.down(load_settings().home, say, purge=purge)
 
 
 def status(as_json: JsonOption = False) -> None:
     """Show each server's state, process, address and log. Exit code 0 only if all are running."""
-    from firn.local import stack
+    from firn_local import stack
 
     servers = stack.status(load_settings().home)
     _print(servers, as_json)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from firn.local import process
-from firn.local.home import Home
+from firn_local import process
+from firn_local.home import Home
 from tests.support.faults_checks import agrees, exactly_once
 from tests.support.faults_jobs import END_SECONDS, job
 from tests.support.kafka import Topic, framed

@@ -20,8 +20,8 @@ from prefect.client.schemas.actions import GlobalConcurrencyLimitUpdate
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Cancelling
 
-from firn.local import process
-from firn.local.home import Home
+from firn_local import process
+from firn_local.home import Home
 from tests.support.deployed_sink import ORPHAN_SECONDS, START_SECONDS, DeployedSink, one_driver_at_most
 from tests.support.sinks import wait_until
 

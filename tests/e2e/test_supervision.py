@@ -15,10 +15,10 @@ from typing import Any
 import psutil
 import pytest
 
-from firn.local import process
-from firn.local.home import Home
 from firn.settings import PROJECT_ROOT
 from firn.snowflake import connect
+from firn_local import process
+from firn_local.home import Home
 from spark_jobs.sink.control import SinkRecord, SinkRecords, State
 from spark_jobs.sink.identifiers import Namespace
 from tests.support.flowing import Flowing

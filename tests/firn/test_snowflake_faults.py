@@ -11,10 +11,10 @@ from pydantic import SecretStr
 from snowflake.connector.errors import ProgrammingError
 
 from firn.errors import AuthenticationError, ConfigError, FirnError, PrivilegeError, TransientError
-from firn.local.admin import new_private_key
 from firn.settings import Settings
 from firn.snowflake import SnowflakeLogin, connect, execute, query
 from firn.snowflake_faults import LockConflictError, MissingObjectError, QuotaError, translated
+from firn_local.admin import new_private_key
 from tests.support.sinks import login_of
 from tests.support.snowflake import OwnUser, admin_sql, own_user
 

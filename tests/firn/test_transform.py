@@ -91,7 +91,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SnowflakeLogin]
         port = probe.getsockname()[1]
     data = tmp_path_factory.mktemp("snowflake")
     process = subprocess.Popen(
-        [sys.executable, "-m", "firn.local.snowflake", "--port", str(port), "--data-dir", str(data)],
+        [sys.executable, "-m", "firn_local.snowflake", "--port", str(port), "--data-dir", str(data)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -11,7 +11,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from firn.local import process
+from firn_local import process
 
 _GRACE_SECONDS = 15.0
 

@@ -19,9 +19,9 @@ from pathlib import Path
 import psutil
 
 from firn.errors import FencedError, TransientError
-from firn.local import process
-from firn.local.process import Launch
 from firn.settings import PROJECT_ROOT
+from firn_local import process
+from firn_local.process import Launch
 from tests.soak.stack import SoakStack
 from tests.support.sinks import wait_until
 

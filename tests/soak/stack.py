@@ -14,13 +14,13 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from firn.local import process
-from firn.local.home import LOOPBACK, Home
-from firn.local.order import each_in_order, needed_by
-from firn.local.server import Server
-from firn.local.stack import SERVERS, with_ports
-from firn.local.starting import Starter
 from firn.settings import PROJECT_ROOT, Settings
+from firn_local import process
+from firn_local.home import LOOPBACK, Home
+from firn_local.order import each_in_order, needed_by
+from firn_local.server import Server
+from firn_local.stack import SERVERS, with_ports
+from firn_local.starting import Starter
 from tests.soak.processes import alive, send
 from tests.support.sinks import wait_until
 

@@ -12,12 +12,12 @@ from typing import Any
 import boto3
 from pydantic import SecretStr
 
-from firn.local.admin import ACCOUNT, admin_login, new_private_key
-from firn.local.home import Home
-from firn.local.seed import public_key
 from firn.settings import Settings
 from firn.snowflake import connect, execute
 from firn.statements import run_statements
+from firn_local.admin import ACCOUNT, admin_login, new_private_key
+from firn_local.home import Home
+from firn_local.seed import public_key
 from tests.support.sinks import login_of
 
 WRITER, DEVELOPER = "STREAMING_DB_WRITER", "ANALYTICS_DEVELOPER"

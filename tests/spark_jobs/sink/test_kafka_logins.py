@@ -13,9 +13,9 @@ from firn.kafka.client import KafkaClient, kafka_client
 from firn.kafka.cluster import admin_client, find_topics
 from firn.kafka.property_table import NOT_FOR_READERS, PROPERTIES
 from firn.kafka.ranges import OffsetRange, RangeReader
-from firn.local.home import Home
 from firn.secrets import KafkaSecret, read_secret
 from firn.settings import Settings
+from firn_local.home import Home
 from spark_jobs.sink.context import resolve
 from spark_jobs.sink.engine import Engine
 from spark_jobs.sink.run import SinkRun

@@ -14,11 +14,11 @@ from snowflake.connector import SnowflakeConnection
 from firn.connector.config import SinkConfig, TableConfig
 from firn.errors import ConfigError, FirnError, PrivilegeError
 from firn.kafka.client import KafkaClient
-from firn.local.admin import admin_login
-from firn.local.home import Home
 from firn.settings import Settings
 from firn.snowflake import SnowflakeLogin, connect
 from firn.snowflake_faults import MissingObjectError
+from firn_local.admin import admin_login
+from firn_local.home import Home
 from spark_jobs.sink.columns.wanted import Wanted
 from spark_jobs.sink.context import SinkContext
 from spark_jobs.sink.control import SinkRecords, State
