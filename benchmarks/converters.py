@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from benchmarks.decode import BATCH, SCHEMA, orders, records_per_cpu_second
 from firn.connector.config import ConverterConfig, Format
-from firn.registry import RegisteredSchema
+from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.decode.converters import decoder_for
 
 RECORDS = 200_000

@@ -18,17 +18,17 @@ import orjson
 import pyarrow as pa
 
 from firn.connector.config import ConverterConfig, Format, HeaderFormat, MetadataConfig
-from firn.registry import RegisteredSchema
-from spark_jobs.sink.columns.fit import Fitter
-from spark_jobs.sink.columns.load import ColumnsLoad
-from spark_jobs.sink.columns.model import METADATA_COLUMN, Column
+from firn.registry.schemas import RegisteredSchema
+from firn.snowflake.columns import METADATA_COLUMN, Column
+from spark_jobs.sink.columns.column_mapping import Fitter
 from spark_jobs.sink.columns.schema_types import schema_types
 from spark_jobs.sink.decode import avro_decoder
 from spark_jobs.sink.decode.reference import ReferenceDecoder
 from spark_jobs.sink.decode.scalars import CLASSIC_ZONE
 from spark_jobs.sink.decode.schema import parse_schema
 from spark_jobs.sink.decode.text import StringDecoder
-from spark_jobs.sink.metadata import record_metadata
+from spark_jobs.sink.metadata.record_metadata import record_metadata
+from spark_jobs.sink.values.table_loaders import ColumnsLoad
 
 RECORDS, BATCH = 1_000_000, 10_000
 STATES = ["CREATED", "CONFIRMED", "SHIPPED", "DELIVERED", "CANCELLED"]

@@ -21,10 +21,10 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from snowflake.connector import SnowflakeConnection
 
 from firn.errors import FirnError
-from firn.registry import registered_schema
-from firn.registry_login import registry_client
-from firn.snowflake import connect, execute, query
-from spark_jobs.sink.context import SinkContext
+from firn.registry.login import registry_client
+from firn.registry.schemas import registered_schema
+from firn.sinks.context import SinkContext
+from firn.snowflake.connection import connect, execute, query
 
 FILE_RECORDS = 400_000
 

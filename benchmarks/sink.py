@@ -36,13 +36,13 @@ from firn.errors import FirnError
 from firn.kafka import cluster
 from firn.kafka.ranges import OffsetRange, RangeReader
 from firn.settings import load_settings
-from firn.snowflake import connect, execute, query
-from spark_jobs.sink.context import SinkContext, resolve
-from spark_jobs.sink.engine import Engine, SparkEngine
+from firn.sinks.context import SinkContext, resolve
+from firn.sinks.topics import partitions_of
+from firn.snowflake.connection import connect, execute, query
 from spark_jobs.sink.run import SinkRun
-from spark_jobs.sink.session import spark_context
-from spark_jobs.sink.source import partitions_of
-from spark_jobs.sink.tables import ensure_variant_table
+from spark_jobs.sink.spark.engine import Engine, SparkEngine
+from spark_jobs.sink.spark.session import spark_context
+from spark_jobs.sink.tables.target_tables import ensure_variant_table
 
 TOPIC = "bench-order-events"
 BATCH_RECORDS = 1_000_000

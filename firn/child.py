@@ -1,7 +1,7 @@
 """A child process that never outlives its flow: own process group, TERM, a deadline, then KILL of the whole group.
 
 The child gets a pipe as standard input and ends when it closes, so it also ends when this process is killed. Not for
-what is started (callers), nor for starting it again (`spark_jobs.supervise`).
+what is started (callers), nor for starting it again (`firn.supervisor`).
 """
 
 from __future__ import annotations

@@ -79,3 +79,7 @@ class BadRecordError(TerminalError):
     """The sink stopped in front of a record that cannot be converted (errors.tolerance=none). Exit code 6."""
 
     exit_code = 6
+
+
+class ClaimAgainError(TransientError):
+    """What a run knows of its ledger or its partitions is out of date: it claims again and continues from there."""

@@ -25,7 +25,7 @@ def configure_logging() -> None:
         structlog.stdlib.add_logger_name,
         contextvars.merge_contextvars,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.stdlib.ExtraAdder(allow=("firn_event", "firn_data")),  # see spark_jobs.sink.events
+        structlog.stdlib.ExtraAdder(allow=("firn_event", "firn_data")),  # see spark_jobs.sink.telemetry.events
     ]
     renderer: structlog.typing.Processor = (
         structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()

@@ -12,17 +12,28 @@ import re
 import socket
 from base64 import b64encode
 from contextlib import closing
+from dataclasses import dataclass
 from urllib.parse import quote
 
 from pydantic import SecretStr
 
-from firn.connector.config import ProxyConfig
 from firn.errors import AuthenticationError, FirnError, TerminalError, TransientError
 
 _ADDRESS = "jvm.proxy.host, jvm.proxy.port"
 # Every other status may just as well be the target's answer to a plain request.
 _OF_PROXIES = {407, 502, 503, 504}
 _CREDENTIALS = "jvm.proxy.username, jvm.proxy.password"
+
+
+@dataclass(frozen=True)
+class ProxyConfig:
+    """The HTTP proxy of the Snowflake and the registry client; `bypass` are host patterns with `*`."""
+
+    host: str
+    port: int
+    username: str | None = None
+    password: SecretStr | None = None
+    bypass: tuple[str, ...] = ()
 
 
 def bypasses(proxy: ProxyConfig, host: str) -> bool:

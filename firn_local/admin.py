@@ -17,8 +17,8 @@ from pydantic import SecretStr
 
 from firn.errors import FirnError, TerminalError
 from firn.settings import PROJECT_ROOT, Settings
-from firn.snowflake import SnowflakeLogin, connect
-from firn.statements import run_statements
+from firn.snowflake.connection import SnowflakeLogin, connect
+from firn.snowflake.statements import run_statements
 from firn_local.home import LOOPBACK, Home, write_private
 
 ACCOUNT = "firn-local"

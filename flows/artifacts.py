@@ -21,15 +21,15 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectHTTPStatusError
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
+from firn.ledger.control import SinkRecord, State, Wanted
+from firn.ledger.owner import Owner, Totals, spoken
+from firn.operations.health import Verdict, Word
+from firn.operations.observation import Observation, PartitionLag
+from firn.operations.status import Status
+from firn.operations.status_lines import GOOD_LAG, LOOK, PARTITION_COLUMNS, figures, partition_row
+from firn.supervisor.publisher import stats_of
+from firn.supervisor.snapshot import Sample, Snapshot
 from flows.charts import Chart, Point
-from spark_jobs.sink.control import SinkRecord, State, Wanted
-from spark_jobs.sink.ledger_owner import Owner, Totals, spoken
-from spark_jobs.supervise.figures import GOOD_LAG, LOOK, PARTITION_COLUMNS, figures, partition_row
-from spark_jobs.supervise.observe import Observation, PartitionLag
-from spark_jobs.supervise.snapshot import Sample, Snapshot
-from spark_jobs.supervise.status import Status
-from spark_jobs.supervise.verdict import Verdict, Word
-from spark_jobs.supervise.voice import stats_of
 
 ANSWER_SECONDS = 5.0
 MAX_PARTITIONS = 50

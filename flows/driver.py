@@ -1,7 +1,7 @@
 """A sink's driver as this process starts it: early, its log passed on, and for `--once` to its end.
 
 Imports neither Prefect nor Snowflake's driver, which take seconds: both can come while the driver starts. Not for
-supervision (`flows.supervision`), nor for the driver's command (`spark_jobs.supervise.launch`).
+supervision (`flows.supervision`), nor for the driver's command (`firn.supervisor.launcher`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
 from firn.errors import FirnError
 from firn.settings import Settings
-from spark_jobs.sink.context import SinkContext, check_runnable, resolve
-from spark_jobs.sink.progress import RunReport
-from spark_jobs.supervise.launch import Launcher
-from spark_jobs.supervise.outcome import End, Outcome, end_of
-from spark_jobs.supervise.seams import Driver
+from firn.sinks.context import SinkContext, check_runnable, resolve
+from firn.supervisor.launcher import Launcher
+from firn.supervisor.ports import Driver
+from firn.supervisor.result import End, Outcome, end_of
+from spark_jobs.sink.telemetry.progress import RunReport
 
 STOP_SECONDS = 20.0
 """From TERM to KILL of a driver whose flow run is cancelled: Prefect's worker kills the flow itself after 30 s."""

@@ -4,7 +4,7 @@ Sent one by one over Prefect's REST API (POST /events), with a short timeout and
 Not by `prefect.events.emit_event`: it puts events into a queue without bound; a worker behind it gives up after some
 ten attempts and loses what waits; and a process that ends waits for that queue. Here the caller keeps what could not
 be sent, for as long as it likes (`flows.telling`), and the server drops what it has already: an event's id depends on
-its contents alone. What is told, and how often: `spark_jobs.supervise`.
+its contents alone. What is told, and how often: `firn.supervisor`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The maintenance flow: bounds what Prefect keeps of Firn's runs and what killed programs left on this machine.
 
-What is old, and what is safe to remove: `flows.retention` and `firn.upkeep`.
+What is old, and what is safe to remove: `flows.retention` and `firn.disk_cleanup`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from prefect.artifacts import create_table_artifact
 from prefect.client.orchestration import get_client
 from pydantic import BaseModel, Field
 
+from firn.disk_cleanup import find_leftovers, remove_leftover
 from firn.plural import counted
 from firn.settings import load_settings
-from firn.upkeep import find_leftovers, remove_leftover
 from flows.parameters import described
 from flows.retention import Keep, find_old, remove_runs
 

@@ -13,17 +13,17 @@ from pydantic import BaseModel, Field
 
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
-from firn.landed import TableCount, count_tables, latest_rows
 from firn.provision.findings import COLUMNS as FINDING_COLUMNS
 from firn.secrets import SnowflakeSecret, read_secret
 from firn.settings import load_settings
-from firn.snowflake import SnowflakeLogin, login_from
+from firn.snowflake.connection import SnowflakeLogin, login_from
+from firn.snowflake.row_counts import TableCount, count_tables, latest_rows
 from flows.parameters import described
 from flows.produce import DEFAULT_COUNT, ProduceResult, produce
 from flows.provision import ProvisionResult, provision
 from flows.sink import DEFAULT_CONFIG, sink
 from flows.transform import transform
-from spark_jobs.sink.progress import RunReport
+from spark_jobs.sink.telemetry.progress import RunReport
 
 ARTIFACT_KEY = "pipeline"
 TYPED_TABLES = ("FCT_ORDER_EVENTS", "FCT_ORDERS")

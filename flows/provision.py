@@ -10,7 +10,6 @@ from prefect import flow, get_run_logger, task
 from prefect.artifacts import create_table_artifact
 from pydantic import BaseModel, Field
 
-from firn.avro_schema import read_schema
 from firn.errors import FirnError, TerminalError, TransientError
 from firn.kafka.client import client_from_settings
 from firn.kafka.cluster import admin_client
@@ -19,11 +18,12 @@ from firn.provision.findings import Finding, Mode
 from firn.provision.snowflake import check_snowflake
 from firn.provision.subject import ensure_subject
 from firn.provision.topic import ensure_topic, topic_spec
-from firn.registry import login_from_secret, registry_client
+from firn.registry.avro_schema import read_schema
+from firn.registry.schemas import login_from_secret, registry_client
 from firn.retry import with_retries
 from firn.secrets import RegistrySecret, SnowflakeSecret, read_secret
 from firn.settings import Compatibility, Settings, load_settings
-from firn.snowflake import login_from
+from firn.snowflake.connection import login_from
 from flows.parameters import described
 
 ARTIFACT_KEY = "provision"

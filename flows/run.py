@@ -13,9 +13,9 @@ from pathlib import Path
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
 from firn.settings import load_settings
+from firn.supervisor.result import Outcome
 from flows.driver import Place, by_whom, report_of, run_once
-from spark_jobs.sink.progress import RunReport
-from spark_jobs.supervise.outcome import Outcome
+from spark_jobs.sink.telemetry.progress import RunReport
 
 _HEALTH_SECONDS = 3.0
 log = logging.getLogger(__name__)
@@ -36,9 +36,9 @@ def run_sink(config: Path, *, once: bool) -> RunReport:
 
 
 def _supervised(place: Place) -> Outcome:
+    from firn.supervisor.policy import policy_of
     from flows.supervision import supervise
     from flows.telling import LogTelling
-    from spark_jobs.supervise.policy import policy_of
 
     config = load_sink_config(place.config, Resolver(place.settings))
     policy = policy_of(config, by=by_whom(), patience_seconds=place.settings.sink_patience_seconds)

@@ -1,6 +1,6 @@
 """The sink flow: deploys and supervises one sink, tells of it in Prefect, and returns its report.
 
-How a sink is supervised: `flows.supervision`, `spark_jobs.supervise`. `firn sink run` without a Prefect server:
+How a sink is supervised: `flows.supervision`, `firn.supervisor`. `firn sink run` without a Prefect server:
 `flows.run`.
 """
 
@@ -22,19 +22,19 @@ from pydantic import Field
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
 from firn.errors import FirnError
+from firn.ledger.control import Wanted
 from firn.settings import load_settings
+from firn.supervisor.observer import Notes
+from firn.supervisor.policy import Policy, policy_of
+from firn.supervisor.result import Outcome
+from firn.supervisor.stall_detector import Patience
 from flows.artifacts import SinkArtifact
 from flows.driver import EarlyDriver, Place, by_whom, report_of, run_once
 from flows.events import emit_sink_event
 from flows.parameters import described
 from flows.supervision import supervise
 from flows.telling import Log, PrefectTelling, outlive_reader
-from spark_jobs.sink.control import Wanted
-from spark_jobs.sink.progress import RunReport
-from spark_jobs.supervise.judge import Patience
-from spark_jobs.supervise.notes import Notes
-from spark_jobs.supervise.outcome import Outcome
-from spark_jobs.supervise.policy import Policy, policy_of
+from spark_jobs.sink.telemetry.progress import RunReport
 
 DEFAULT_CONFIG = Path("connectors/order-events.json")
 Action = Literal["run", "pause", "resume", "stop"]

@@ -1,7 +1,7 @@
 """One sink's supervision put together: driver, looks, notes, audience; attended by the thread that called.
 
 Plain Python: works in a flow and without one. Not for the flow's parameters (`flows.sink`), nor for one driver
-(`flows.driver`), nor for what supervision is (`spark_jobs.supervise`).
+(`flows.driver`), nor for what supervision is (`firn.supervisor`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import time
 
 from firn.child import TERM_SECONDS, first_signal
 from firn.errors import FirnError, TransientError, unexpected
+from firn.operations.log_files import driver_log
+from firn.supervisor.observer import Looks, Notes
+from firn.supervisor.policy import Policy
+from firn.supervisor.result import Outcome
+from firn.supervisor.supervisor import Supervisor
 from flows.driver import STOP_SECONDS, Place
 from flows.telling import Log, LogTelling
-from spark_jobs.supervise.launch import driver_log
-from spark_jobs.supervise.notes import Looks, Notes
-from spark_jobs.supervise.outcome import Outcome
-from spark_jobs.supervise.policy import Policy
-from spark_jobs.supervise.supervisor import Supervisor
 
 _ATTEND_SECONDS = 0.2
 _SLACK_SECONDS = 5.0

@@ -1,7 +1,7 @@
 """How a sink's supervision is told in Prefect: log lines, events, one artifact that is updated in place.
 
 A Prefect server that is down delays nothing and ends nothing: every call to it is made by a thread of its own, from a
-queue that is bounded. Not for what is told (`spark_jobs.supervise`) or how it looks (`flows.artifacts`).
+queue that is bounded. Not for what is told (`firn.supervisor`) or how it looks (`flows.artifacts`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from spark_jobs.supervise.snapshot import Snapshot
+from firn.supervisor.snapshot import Snapshot
 
 PUBLISH_SECONDS = 15.0
 CANCEL_SECONDS = 30.0

@@ -8,11 +8,11 @@ from prefect import flow, get_run_logger
 from prefect.artifacts import create_table_artifact
 from pydantic import Field
 
+from firn.dbt.results import TransformError, TransformInterruptedError, TransformResult
+from firn.dbt.transform import run_dbt
 from firn.secrets import SnowflakeSecret, read_secret
 from firn.settings import load_settings
-from firn.snowflake import login_from
-from firn.transform import run_dbt
-from firn.transform_results import TransformError, TransformInterruptedError, TransformResult
+from firn.snowflake.connection import login_from
 from flows.parameters import described
 
 ARTIFACT_KEY = "transform"

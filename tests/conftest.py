@@ -177,6 +177,12 @@ def _empty_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("empty-home")
 
 
+@pytest.fixture(scope="session")
+def settings(stack) -> Settings:
+    """The stack's settings, with little patience."""
+    return stack.settings.model_copy(update={"retry_deadline_seconds": 10.0, "sink_patience_seconds": 10.0})
+
+
 @pytest.fixture(autouse=True)
 def _own_settings(monkeypatch: pytest.MonkeyPatch, _empty_home: Path) -> Iterator[None]:
     """Settings start fresh in each test, from a home without a stack and without the developer's variables."""

@@ -1,40 +1,26 @@
-"""ARCHITECTURE.md draws every module of the sink and of firn, so that a reader finds each of them."""
+"""ARCHITECTURE.md draws every room (package) of the product and the stack, and only rooms that exist."""
 
 from __future__ import annotations
 
 import re
 
-import pytest
-
 from firn.settings import PROJECT_ROOT
 
 PAGE = (PROJECT_ROOT / "ARCHITECTURE.md").read_text()
-ROOMS = {
-    "spark_jobs/supervise": " spark_jobs/supervise/ ",
-    "spark_jobs/sink": " spark_jobs/sink/ ",
-    "firn": " firn/ ",
-}
+HOUSE = ("flows", "spark_jobs", "firn", "firn_local")
 
 
-def modules(room: str) -> set[str]:
-    """The names of a package's modules; a package inside it is one name, with a slash."""
-    folder = PROJECT_ROOT / room
-    files = {file.stem for file in folder.glob("*.py") if file.stem != "__init__"}
-    return files | {f"{file.parent.name}/" for file in folder.glob("*/__init__.py")}
+def rooms() -> set[str]:
+    """The names of all packages, with a slash."""
+    return {f"{file.parent.name}/" for package in HOUSE for file in (PROJECT_ROOT / package).glob("**/__init__.py")}
 
 
-def drawn(room: str) -> set[str]:
-    """The names in the left column of a room's box, which have dots between them."""
-    lines = PAGE[PAGE.index(f"\n{ROOMS[room]}") + 1 :].splitlines()[1:]
-    names: set[str] = set()
-    for line in lines:
-        if not line.startswith(" │ "):
-            break
-        row = re.match(r" │ (\w+/?(?: · \w+/?)*) ", line)
-        names |= set(row[1].split(" · ")) if row else set()
-    return names
+def drawn() -> set[str]:
+    """The names in the drawing that begin a line or stand beside one another, up to the line of folders beside."""
+    drawing = PAGE[PAGE.index("## Rooms") : PAGE.index(" connectors/")]
+    lines = (re.match(r"[ │]*((?:\w+/ +)+)", line) for line in drawing.splitlines())
+    return {name for line in lines if line for name in line[1].split()}
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_every_module_is_drawn_and_every_drawn_one_exists(room: str) -> None:
-    assert drawn(room) == modules(room)
+def test_every_room_is_drawn_and_every_drawn_one_exists() -> None:
+    assert drawn() == rooms()

@@ -7,7 +7,7 @@ import pkgutil
 import subprocess
 import sys
 
-from spark_jobs import supervise
+from firn import supervisor
 
 SPARK = {"pyspark", "py4j"}
 HEAVY = SPARK | {"prefect", "snowflake.connector", "boto3", "pyarrow", "numpy", "httpx", "confluent_kafka"}
@@ -38,5 +38,5 @@ def test_a_driver_is_started_before_anything_heavy_is_imported() -> None:
 
 
 def test_a_supervisor_imports_no_spark() -> None:
-    rooms = [f"spark_jobs.supervise.{room.name}" for room in pkgutil.iter_modules(supervise.__path__)]
+    rooms = [f"firn.supervisor.{room.name}" for room in pkgutil.iter_modules(supervisor.__path__)]
     assert imported(f"import flows.supervision, {', '.join(rooms)}") & (SPARK | {"prefect"}) == set()

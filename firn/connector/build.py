@@ -9,14 +9,14 @@ from firn.connector.config import (
     ErrorsConfig,
     MetadataConfig,
     MetricsConfig,
-    ProxyConfig,
     SinkConfig,
     SnowflakeConfig,
     TableConfig,
-    TableType,
 )
 from firn.connector.conversion import header_format
 from firn.connector.rules import dead_letter_topic, first_offset, kafka_properties, makes_tables
+from firn.proxy import ProxyConfig
+from firn.snowflake.columns import TableType
 
 
 def build(check: Check, value: ConverterConfig, key: ConverterConfig) -> SinkConfig:

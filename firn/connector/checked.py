@@ -13,8 +13,8 @@ from firn.connector.parameter import Parameter
 from firn.connector.parameters import PARAMETERS
 from firn.connector.parameters.connect import STREAMING_CLASS
 from firn.connector.references import is_reference
-from firn.connector.shown import HIDDEN
 from firn.errors import ConfigError
+from firn.redaction import HIDDEN
 
 Source = Literal["given", "reference", "default", "settings and secrets", "implied"]
 

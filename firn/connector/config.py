@@ -2,10 +2,6 @@
 
 Not for reading or checking (`firn.connector.parse`), nor for where the outside world is when the file leaves it out
 (settings and secrets). Times in seconds, sizes in bytes; None means: taken from settings and secrets.
-
-The clients of `firn` (Kafka, registry, Snowflake, proxy) take parts of this value and may import this module, although
-their packages are asked by `firn.connector.rules` and `firn.connector.live`: it holds types alone and imports nothing
-of Firn, so that no cycle of modules can come from it.
 """
 
 from __future__ import annotations
@@ -15,6 +11,11 @@ from enum import StrEnum
 from typing import Literal
 
 from pydantic import SecretStr
+
+from firn.kafka.properties import KafkaProperty
+from firn.proxy import ProxyConfig
+from firn.registry.endpoint import RegistryConfig
+from firn.snowflake.columns import TableType
 
 
 class Method(StrEnum):
@@ -49,21 +50,6 @@ class HeaderFormat(StrEnum):
     SIMPLE = "simple"
     STRING = "string"
     BYTES = "bytes"
-
-
-@dataclass(frozen=True)
-class RegistryConfig:
-    """The schema registry that a connector names itself; `user_info` is `<user>:<password>`.
-
-    `logical_cluster` and `identity_pool` go with a token of Confluent Cloud.
-    """
-
-    urls: tuple[str, ...]
-    user_info: SecretStr | None = None
-    bearer_token: SecretStr | None = None
-    ca_location: str | None = None
-    logical_cluster: str | None = None
-    identity_pool: str | None = None
 
 
 @dataclass(frozen=True)
@@ -113,17 +99,6 @@ class BufferConfig:
 
 
 @dataclass(frozen=True)
-class ProxyConfig:
-    """The HTTP proxy of the Snowflake and the registry client; `bypass` are host patterns with `*`."""
-
-    host: str
-    port: int
-    username: str | None = None
-    password: SecretStr | None = None
-    bypass: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class ErrorsConfig:
     """What happens to records that cannot be converted."""
 
@@ -133,14 +108,6 @@ class ErrorsConfig:
     dead_letter_topic: str | None = None
     dead_letter_replication: int = 3
     dead_letter_headers: bool = False
-
-
-class TableType(StrEnum):
-    """The kinds of tables that a sink makes."""
-
-    STANDARD = "standard"
-    TRANSIENT = "transient"
-    INTERACTIVE = "interactive"
 
 
 @dataclass(frozen=True)
@@ -171,14 +138,6 @@ class MetricsConfig:
 
     port: int = 0
     host: str = "127.0.0.1"
-
-
-@dataclass(frozen=True)
-class KafkaProperty:
-    """One client property under its Java name; `secret` ones are masked wherever they are shown."""
-
-    name: str
-    value: SecretStr
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import SecretStr
 
 from firn.connector.checked import Check
-from firn.connector.config import ConverterConfig, Format, HeaderFormat, Method, ProtobufOptions, RegistryConfig
+from firn.connector.config import ConverterConfig, Format, HeaderFormat, Method, ProtobufOptions
 from firn.connector.converters import (
     CLASSES,
     INPUT_FORMATS,
@@ -18,7 +18,7 @@ from firn.connector.converters import (
 )
 from firn.connector.parameters.connect import HEADER_CONVERTERS
 from firn.connector.transforms import hoisted
-from firn.registry_urls import without_login
+from firn.registry.endpoint import RegistryConfig, without_login
 
 Side = Literal["key", "value"]
 _INPUT = {"key": "input.key.format", "value": "input.data.format"}

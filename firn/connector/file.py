@@ -10,8 +10,8 @@ from typing import Any
 import javaproperties
 from javaproperties.reading import KeyValue
 
-from firn.connector.shown import shown
 from firn.errors import ConfigError
+from firn.redaction import shown
 
 _SHAPE = 'Write {"name": "...", "config": {"<parameter>": "<value>"}}.'
 

@@ -20,7 +20,7 @@ from firn.connector.file import read_connector_file
 from firn.connector.reading import read_all
 from firn.connector.references import Resolver
 from firn.connector.rules import apply_rules
-from firn.connector.shown import shown
+from firn.redaction import shown
 
 _Line = TypeVar("_Line", Fault, Warned, Effective)
 

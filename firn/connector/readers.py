@@ -11,7 +11,7 @@ from typing import Any
 
 from firn.connector.expressions import expressions
 from firn.connector.parameter import Reader, ReadError
-from firn.registry_urls import without_login
+from firn.registry.endpoint import without_login
 
 # The official check: three or more labels, with or without scheme and port (SnowflakeURL of the official connector).
 _SNOWFLAKE_URL = re.compile(r"(https?://)?[\w-]+(\.[\w-]+){2,}(:\d+)?/?")

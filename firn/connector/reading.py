@@ -23,8 +23,8 @@ from firn.connector.references import (
     has_reference,
     is_reference,
 )
-from firn.connector.shown import HIDDEN, printable, shown
 from firn.kafka.properties import Judgement, judge
+from firn.redaction import HIDDEN, printable, shown
 
 _TRANSFORM = re.compile(r"(transforms|predicates)\.([^.]+)\.(.+)")
 _CLIENTS = {"kafka.": "consumer", "consumer.override.": "consumer", "producer.override.": "producer"}

@@ -11,16 +11,17 @@ import re
 from pydantic import SecretStr
 
 from firn.connector.checked import Check
-from firn.connector.config import KafkaProperty, Method, TableType
+from firn.connector.config import Method
 from firn.connector.parameter import Effect, ReadError
 from firn.connector.parameters import PARAMETERS
 from firn.connector.parameters.loading import STREAMING
 from firn.connector.readers import TOPIC
 from firn.connector.reading import kafka_property
 from firn.errors import ConfigError
-from firn.kafka.properties import faults, judge, managed_properties, store_faults
+from firn.kafka.properties import KafkaProperty, faults, judge, managed_properties, store_faults
 from firn.kafka.property_table import FIRST_OFFSET
 from firn.keys import IN_CONNECTOR, private_key_der
+from firn.snowflake.columns import TableType
 
 _DLQ = "errors.deadletterqueue.topic.name"
 _FLUSH_MINIMUM = {Method.SNOWPIPE: 10, Method.SNOWPIPE_STREAMING: 1}

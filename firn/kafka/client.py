@@ -13,11 +13,10 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from firn.connector.config import KafkaProperty
 from firn.errors import ConfigError
 from firn.kafka.jaas import render
 from firn.kafka.librdkafka import librdkafka_config
-from firn.kafka.properties import faults, judge, spelled
+from firn.kafka.properties import KafkaProperty, faults, judge, spelled
 from firn.kafka.property_table import NOT_FOR_READERS
 from firn.secrets import KafkaSecret, read_secret
 from firn.settings import Settings

@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from firn.connector.config import KafkaProperty
 from firn.errors import ConfigError
 from firn.kafka.jaas import JaasError, login_of, render
 from firn.kafka.property_table import (
@@ -33,6 +32,14 @@ from firn.kafka.stores import keystore, truststore
 
 Role = Literal["consumer", "producer", "admin"]
 _LONGEST_NUMBER = 40
+
+
+@dataclass(frozen=True)
+class KafkaProperty:
+    """One client property under its Java name; `secret` ones are masked wherever they are shown."""
+
+    name: str
+    value: SecretStr
 
 
 @dataclass(frozen=True)

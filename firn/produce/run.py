@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firn import registry
-from firn.avro_schema import parse, read_schema
 from firn.kafka.client import KafkaClient, client_from_settings
 from firn.kafka.cluster import admin_client
 from firn.produce.orders import SCHEMA_FILE, Clock, first_order_id, order_events
@@ -20,6 +18,8 @@ from firn.produce.records import check_columns, encoder, file_records, order_rec
 from firn.produce.rows import RowFile, open_rows
 from firn.provision.subject import ensure_subject
 from firn.provision.topic import ensure_topic, topic_spec
+from firn.registry import schemas
+from firn.registry.avro_schema import parse, read_schema
 from firn.secrets import RegistrySecret, read_secret
 from firn.settings import Settings
 
@@ -69,11 +69,11 @@ def prepare(settings: Settings, topic: str, schema: str) -> Target:
     """Make the topic and register the schema under `<topic>-value` where they are absent."""
     kafka = client_from_settings(settings)
     secret = read_secret(settings, settings.registry_secret_id, RegistrySecret)
-    client = registry.registry_client(registry.login_from_secret(secret))
+    client = schemas.registry_client(schemas.login_from_secret(secret))
     subject = f"{topic}-value"
     ensure_topic(admin_client(kafka), topic_spec(settings, topic))
     ensure_subject(client, subject, schema, settings.registry_compatibility)
-    schema_id = registry.register(client, subject, schema)
+    schema_id = schemas.register(client, subject, schema)
     return Target(topic, kafka, parse(schema, where=f"subject {subject}"), schema_id)
 
 

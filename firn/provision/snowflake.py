@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from snowflake.connector import SnowflakeConnection
 
 from firn.provision.findings import Finding
-from firn.snowflake import SnowflakeLogin, connect, query
-from firn.snowflake_faults import MissingObjectError
+from firn.snowflake.connection import SnowflakeLogin, connect, query
+from firn.snowflake.faults import MissingObjectError
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
-from firn import registry
-from firn.avro_schema import misplaced_logical_types
 from firn.provision.findings import CAUTIOUS, Finding, Mode
+from firn.registry import schemas
+from firn.registry.avro_schema import misplaced_logical_types
 
 
 def ensure_subject(
@@ -14,10 +14,10 @@ def ensure_subject(
 ) -> list[Finding]:
     """Register `schema` under `subject` as given, and set the compatibility of a subject that has none of its own.
 
-    Raises IncompatibleSchemaError with the registry's reasons, or the other errors of `firn.registry`.
+    Raises IncompatibleSchemaError with the registry's reasons, or the other errors of `firn.registry.schemas`.
     """
-    held = registry.subject_compatibility(client, subject)
-    known = registry.find_id(client, subject, schema)
+    held = schemas.subject_compatibility(client, subject)
+    known = schemas.find_id(client, subject, schema)
     findings = [_subject(client, subject, schema, known, mode)]
     findings += [Finding("schema", subject, "warning", text) for text in misplaced_logical_types(schema)]
     return [*findings, _compatibility(client, subject, held, compatibility, mode)]
@@ -27,10 +27,10 @@ def _subject(client: SchemaRegistryClient, subject: str, schema: str, known: int
     if known is not None:
         return Finding("schema", subject, "found", f"id {known}")
     if mode.dry_run:
-        if not registry.is_compatible(client, subject, schema):
+        if not schemas.is_compatible(client, subject, schema):
             return Finding("schema", subject, "would fail", "the registry would refuse it as incompatible")
         return Finding("schema", subject, "would make", "a new version of the subject")
-    return Finding("schema", subject, "made", f"id {registry.register(client, subject, schema)}")
+    return Finding("schema", subject, "made", f"id {schemas.register(client, subject, schema)}")
 
 
 def _compatibility(client: SchemaRegistryClient, subject: str, held: str | None, wanted: str, mode: Mode) -> Finding:
@@ -39,9 +39,9 @@ def _compatibility(client: SchemaRegistryClient, subject: str, held: str | None,
         return Finding(kind, subject, "found", wanted)
     if held is not None:
         if mode.writes:
-            registry.set_compatibility(client, subject, wanted)
+            schemas.set_compatibility(client, subject, wanted)
         return mode.change(kind, subject, f"{held} -> {wanted}")
     if mode.dry_run:
         return Finding(kind, subject, "would make", wanted)
-    registry.set_compatibility(client, subject, wanted)
+    schemas.set_compatibility(client, subject, wanted)
     return Finding(kind, subject, "made", wanted)

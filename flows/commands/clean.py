@@ -26,11 +26,11 @@ def clean(
     """Show all that a sink left behind, then remove it: its name is retired. Tables and topics stay."""
     from firn.connector.parse import load_sink_config
     from firn.connector.references import Resolver
+    from firn.operations.offsets import running_within
     from firn.settings import load_settings
-    from firn.snowflake import connect
+    from firn.sinks.context import snowflake_login
+    from firn.snowflake.connection import connect
     from spark_jobs.sink.clean import Cleaner
-    from spark_jobs.sink.context import snowflake_login
-    from spark_jobs.sink.offsets import running_within
 
     settings = load_settings()
     sink = load_sink_config(config, Resolver(settings))
@@ -56,7 +56,7 @@ def clean(
 def _show(config: SinkConfig, found: Leftovers, *, as_json: bool) -> None:
     """All findings, how to remove by hand what stays, and what the act means."""
     from spark_jobs.sink.clean import consequences
-    from spark_jobs.sink.leftovers import COLUMNS
+    from spark_jobs.sink.residue import COLUMNS
 
     findings = found.findings()
     print_rows([each.row() for each in findings], columns=COLUMNS, as_json=as_json, widths={"detail": 80})

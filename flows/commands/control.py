@@ -16,8 +16,8 @@ from flows.console import say
 
 if TYPE_CHECKING:
     from firn.connector.config import SinkConfig
-    from spark_jobs.sink.control import SinkRecord, Wanted
-    from spark_jobs.supervise.observe import Observation, Observer
+    from firn.ledger.control import SinkRecord, Wanted
+    from firn.operations.observation import Observation, Observer
 
 ConfigArgument = Annotated[Path, typer.Argument(help="Connector configuration, JSON or .properties.")]
 WaitOption = Annotated[bool, typer.Option("--wait", help="Return when it is so.")]
@@ -29,31 +29,31 @@ _RECENT_SECONDS = 180.0
 
 def pause(config: ConfigArgument, wait: WaitOption = False, timeout: TimeoutOption = 180.0) -> None:
     """End the sink's driver after its batch; the supervisor stays, and reports the lag."""
-    from spark_jobs.sink.control import Wanted
+    from firn.ledger.control import Wanted
 
     _ask(config, Wanted.PAUSED, wait=timeout if wait else None)
 
 
 def resume(config: ConfigArgument, wait: WaitOption = False, timeout: TimeoutOption = 180.0) -> None:
     """Let a paused, stopped or failed sink go on where the ledger stands."""
-    from spark_jobs.sink.control import Wanted
+    from firn.ledger.control import Wanted
 
     _ask(config, Wanted.RUNNING, wait=timeout if wait else None)
 
 
 def stop(config: ConfigArgument, wait: WaitOption = False, timeout: TimeoutOption = 180.0) -> None:
     """End the sink's driver after its batch, and its supervisor: nothing starts it again before `resume`."""
-    from spark_jobs.sink.control import Wanted
+    from firn.ledger.control import Wanted
 
     _ask(config, Wanted.STOPPED, wait=timeout if wait else None)
 
 
 def _ask(file: Path, wanted: Wanted, *, wait: float | None) -> None:
+    from firn.ledger.control import SinkRecords
+    from firn.operations.observation import Observer
+    from firn.operations.selection import of_files
     from firn.settings import load_settings
-    from firn.snowflake import connect
-    from spark_jobs.sink.control import SinkRecords
-    from spark_jobs.supervise.observe import Observer
-    from spark_jobs.supervise.subjects import of_files
+    from firn.snowflake.connection import connect
 
     (context,) = of_files([file], load_settings())
     sink = context.config
@@ -73,8 +73,8 @@ def _ask(file: Path, wanted: Wanted, *, wait: float | None) -> None:
 
 def _consequence(sink: SinkConfig, wanted: Wanted, before: Observation, file: Path) -> str:
     """What will happen, when, and who does it; or that nobody is there to do it."""
-    from spark_jobs.sink.control import Wanted
-    from spark_jobs.sink.offsets import running_within
+    from firn.ledger.control import Wanted
+    from firn.operations.offsets import running_within
 
     record, runs = before.record, before.owner is not None and before.owner.runs(running_within(sink))
     if wanted is Wanted.RUNNING:
@@ -95,7 +95,7 @@ def _consequence(sink: SinkConfig, wanted: Wanted, before: Observation, file: Pa
 
 
 def _supervisor(record: SinkRecord | None) -> str:
-    from spark_jobs.sink.ledger_owner import spoken
+    from firn.ledger.owner import spoken
 
     if record is None or record.silent_seconds is None:
         return "No supervisor was ever seen."
@@ -107,8 +107,8 @@ def _supervisor(record: SinkRecord | None) -> str:
 
 def _wait(sink: SinkConfig, wanted: Wanted, observer: Observer, seconds: float, file: Path) -> None:
     """Until it is so. Raises TerminalError where the sink fails, TransientError where it lasts for too long."""
-    from spark_jobs.sink.control import Wanted
-    from spark_jobs.supervise.verdict import Word, judge
+    from firn.ledger.control import Wanted
+    from firn.operations.health import Word, judge
 
     goal = {Wanted.PAUSED: Word.PAUSED, Wanted.RUNNING: Word.RUNNING, Wanted.STOPPED: Word.STOPPED}[wanted]
     deadline = time.monotonic() + seconds

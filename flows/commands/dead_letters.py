@@ -15,7 +15,7 @@ from flows.console import JsonOption, agreed, print_rows, say
 
 if TYPE_CHECKING:
     from firn.connector.config import SinkConfig
-    from spark_jobs.sink.dead_letters.queue import DeadLetterQueue
+    from firn.dead_letters.queue import DeadLetterQueue
 
 app = typer.Typer(name="dead-letters", help="Records that a sink could not convert.", no_args_is_help=True)
 
@@ -32,7 +32,7 @@ def _list(
     as_json: JsonOption = False,
 ) -> None:
     """List the newest dead letters of a sink."""
-    from spark_jobs.sink.dead_letters.reader import COLUMNS, LetterReader
+    from firn.dead_letters.reader import COLUMNS, LetterReader
 
     _, queue = _queue(config)
     found = LetterReader(queue).newest(None if everything else newest)
@@ -48,7 +48,7 @@ def _show(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document, nothing shortened.")] = False,
 ) -> None:
     """Show one dead letter: where it came from, why it is one, its headers, key and value."""
-    from spark_jobs.sink.dead_letters.reader import COLUMNS, LetterReader, document
+    from firn.dead_letters.reader import COLUMNS, LetterReader, document
 
     _, queue = _queue(config)
     shown = document(LetterReader(queue).one(partition, offset))
@@ -75,7 +75,7 @@ def _replay(
     if (partition is None) != (offset is None):
         raise typer.BadParameter("--partition and --offset name one letter together.")
 
-    from spark_jobs.sink.dead_letters.replay import Replay
+    from firn.dead_letters.replay import Replay
 
     sink, queue = _queue(config)
     replay = Replay(queue, sink, None if partition is None or offset is None else (partition, offset))
@@ -109,10 +109,10 @@ def _queue(file: Path) -> tuple[SinkConfig, DeadLetterQueue]:
     """The sink of a connector file and where its dead letters are. Raises ConfigError where it has none."""
     from firn.connector.parse import load_sink_config
     from firn.connector.references import Resolver
+    from firn.dead_letters.queue import queue_of
     from firn.errors import ConfigError
     from firn.settings import load_settings
-    from spark_jobs.sink.context import kafka_login
-    from spark_jobs.sink.dead_letters.queue import queue_of
+    from firn.sinks.context import kafka_login
 
     settings = load_settings()
     config = load_sink_config(file, Resolver(settings))

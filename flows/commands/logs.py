@@ -27,10 +27,9 @@ def logs(
     as_json: Annotated[bool, typer.Option("--json", help="Print the lines as they stand in the file.")] = False,
 ) -> None:
     """Print the newest lines of a sink's log."""
+    from firn.operations.log_files import LogReader, driver_log, readable
     from firn.settings import load_settings
-    from spark_jobs.sink.context import spark_log
-    from spark_jobs.supervise.launch import driver_log
-    from spark_jobs.supervise.log_files import LogReader, readable
+    from firn.sinks.context import spark_log
 
     settings, sink = load_settings(), _name(config)
     file = spark_log(settings, sink) if spark else driver_log(settings, sink)
@@ -81,9 +80,9 @@ def _absent(file: Path, sink: str, log: Path, settings: Settings) -> FirnError:
 
 def _seen_on(file: Path, settings: Settings) -> str:
     """Where the sink's supervisor wrote last; empty where nobody can say."""
-    from spark_jobs.sink.ledger_owner import spoken
-    from spark_jobs.supervise.observe import Observer
-    from spark_jobs.supervise.subjects import of_files
+    from firn.ledger.owner import spoken
+    from firn.operations.observation import Observer
+    from firn.operations.selection import of_files
 
     try:
         (context,) = of_files([file], settings)

@@ -12,8 +12,8 @@ from firn.errors import TerminalError
 from flows.console import JsonOption, agreed, print_rows, say
 
 if TYPE_CHECKING:
-    from spark_jobs.sink.offset_reset import Step, Target
-    from spark_jobs.sink.offsets import SinkOffsets
+    from firn.operations.offset_reset import Step, Target
+    from firn.operations.offsets import SinkOffsets
 
 
 def offsets(
@@ -38,14 +38,14 @@ def offsets(
     from firn.connector.parse import load_sink_config
     from firn.connector.references import Resolver
     from firn.kafka import cluster
+    from firn.ledger.table import LedgerTable
+    from firn.operations.offset_reset import plan
+    from firn.operations.offset_reset import reset as act
+    from firn.operations.offsets import COLUMNS, look, running_within, select
     from firn.settings import load_settings
-    from firn.snowflake import connect
-    from spark_jobs.sink.context import kafka_login, snowflake_login
-    from spark_jobs.sink.identifiers import Namespace
-    from spark_jobs.sink.ledger_table import LedgerTable
-    from spark_jobs.sink.offset_reset import plan
-    from spark_jobs.sink.offset_reset import reset as act
-    from spark_jobs.sink.offsets import COLUMNS, look, running_within, select
+    from firn.sinks.context import kafka_login, snowflake_login
+    from firn.snowflake.connection import connect
+    from firn.snowflake.identifiers import Namespace
 
     settings = load_settings()
     sink = load_sink_config(config, Resolver(settings))
@@ -79,7 +79,7 @@ def _target(text: str | None, *, yes: bool, dry_run: bool) -> Target | None:
             raise typer.BadParameter("--yes and --dry-run go with --reset.")
         return None
 
-    from spark_jobs.sink.offset_reset import parse_target
+    from firn.operations.offset_reset import parse_target
 
     try:
         return parse_target(text)
@@ -95,7 +95,7 @@ def _say_state(found: SinkOffsets, running_within: float) -> None:
 
 def _show(found: SinkOffsets, target: Target, steps: list[Step], *, as_json: bool) -> None:
     """The plan and what it means."""
-    from spark_jobs.sink.offset_reset import COLUMNS, consequences
+    from firn.operations.offset_reset import COLUMNS, consequences
 
     print_rows([step.row() for step in steps], columns=COLUMNS, as_json=as_json)
     if target.spoken:

@@ -1,4 +1,4 @@
-"""`firn sink report`: a zip file for a bug report, with no secret in it. What is in it: spark_jobs.supervise.bundle."""
+"""`firn sink report`: a zip file for a bug report, with no secret in it. See firn.operations.report_bundle."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Bundle configuration, status and logs of a sink for a bug report; secrets are masked."""
+    from firn.operations.report_bundle import Bundle
     from firn.settings import load_settings
-    from spark_jobs.supervise.bundle import Bundle
 
     say("Collecting ...")
     bundle = Bundle(config, load_settings())

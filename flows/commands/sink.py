@@ -23,7 +23,7 @@ from flows.commands.validate import validate
 from flows.console import JsonOption, print_rows, say
 
 if TYPE_CHECKING:
-    from spark_jobs.sink.progress import RunReport
+    from spark_jobs.sink.telemetry.progress import RunReport
 
 PARTITION_COLUMNS = ("topic", "partition", "table", "next_offset", "end_offset", "lag")
 
@@ -101,7 +101,7 @@ def _check(file: Path) -> None:
     from firn.connector.parse import check_sink_config
     from firn.connector.references import Resolver
     from firn.settings import load_settings
-    from spark_jobs.sink.context import check_runnable
+    from firn.sinks.context import check_runnable
 
     resolver = Resolver(load_settings())
     checked = check_sink_config(read_connector_file(file), where=str(file), resolver=resolver)

@@ -21,8 +21,8 @@ def _sql(
     """Run SQL in Snowflake as the service user and print each result."""
     from firn.secrets import SnowflakeSecret, read_secret
     from firn.settings import load_settings
-    from firn.snowflake import connect, login_from
-    from firn.statements import run_statements
+    from firn.snowflake.connection import connect, login_from
+    from firn.snowflake.statements import run_statements
 
     if not statement.strip().rstrip(";"):
         raise typer.BadParameter("There is no statement in it.")

@@ -1,4 +1,4 @@
-"""`firn sink status`: how sinks are, in one word and in figures. What the word follows from: spark_jobs.supervise."""
+"""`firn sink status`: how sinks are, in one word and in figures. What the word follows from: firn.supervisor."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from flows.console import JsonOption, print_rows, say, stdout
 
 if TYPE_CHECKING:
     from firn.connector.config import SinkConfig
-    from spark_jobs.supervise.observe import Observer
-    from spark_jobs.supervise.status import Status
+    from firn.operations.observation import Observer
+    from firn.operations.status import Status
 
 NOT_WELL = 8
 """Exit code where a sink is failed, stalled or unknown, or its ledger is past Kafka's end."""
@@ -41,9 +41,9 @@ def status(
 
 def _look(files: list[Path], *, watch: bool, every: float, as_json: bool) -> list[Status]:
     """The last statuses that were shown."""
+    from firn.operations.observation import Observer
+    from firn.operations.selection import of_files, of_schema
     from firn.settings import load_settings
-    from spark_jobs.supervise.observe import Observer
-    from spark_jobs.supervise.subjects import of_files, of_schema
 
     settings = load_settings()
     contexts = of_files(files, settings) if files else of_schema(settings)
@@ -72,7 +72,7 @@ def _look(files: list[Path], *, watch: bool, every: float, as_json: bool) -> lis
 
 def _status(config: SinkConfig, observer: Observer) -> Status:
     from firn.errors import FirnError
-    from spark_jobs.supervise.status import Status
+    from firn.operations.status import Status
 
     try:
         return Status.of(config, observer.look())
@@ -81,7 +81,7 @@ def _status(config: SinkConfig, observer: Observer) -> Status:
 
 
 def _show(found: list[Status], *, files: list[Path], clear: bool, as_json: bool) -> None:
-    from spark_jobs.supervise.figures import SINK_COLUMNS, sink_row
+    from firn.operations.status_lines import SINK_COLUMNS, sink_row
 
     if as_json:
         print_rows([each.row() for each in found], columns=(), as_json=True)
@@ -100,7 +100,7 @@ def _show(found: list[Status], *, files: list[Path], clear: bool, as_json: bool)
 
 def _say_verdict(found: Status, file: str) -> None:
     """The state, and what to do: on stdout, for it is the result."""
-    from spark_jobs.supervise.status import written
+    from firn.operations.status import written
 
     verdict = found.verdict
     since = f" since {written(verdict.since)}" if verdict.since else ""
@@ -115,7 +115,7 @@ def _say_verdict(found: Status, file: str) -> None:
 
 
 def _print_details(found: Status) -> None:
-    from spark_jobs.supervise.figures import PARTITION_COLUMNS, figures, partition_row
+    from firn.operations.status_lines import PARTITION_COLUMNS, figures, partition_row
 
     lines = [asdict(each) for each in figures(found)]
     print_rows(lines, columns=("figure", "value", "good", "mark"), widths=_WIDTHS)

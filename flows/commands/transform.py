@@ -20,7 +20,7 @@ def _transform(
     as_json: JsonOption = False,
 ) -> None:
     """Build the dbt models and run their tests; fails when a model or test does."""
-    from firn.transform_results import COLUMNS, TransformError, TransformInterruptedError
+    from firn.dbt.results import COLUMNS, TransformError, TransformInterruptedError
     from flows.transform import transform
 
     try:

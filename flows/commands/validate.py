@@ -15,7 +15,7 @@ from flows.console import print_rows, say
 
 if TYPE_CHECKING:
     from firn.connector.checked import CheckedConfig
-    from firn.connector.live_check import LiveCheck
+    from firn.operations.validation.live_check import LiveCheck
 
 _FAULTS = ("name", "value", "problem", "allowed", "nearest")
 _WARNINGS = ("name", "reason")
@@ -88,9 +88,9 @@ def validate(
 
 def _look(file: Path, *, live: bool) -> _Outcome:
     from firn.connector.file import read_connector_file
-    from firn.connector.live_check import failed, impatient
     from firn.connector.parse import check_sink_config
     from firn.connector.references import Resolver
+    from firn.operations.validation.live_check import failed, impatient
     from firn.settings import load_settings
 
     raw, where = read_connector_file(file), str(file)
@@ -120,7 +120,7 @@ def _print(outcome: _Outcome) -> None:
         print_rows([{"what": each} for each in checked.pending], columns=("what",), title="Valid, cannot be run yet")
     print_rows(outcome.effective(), columns=_EFFECTIVE, title="Effective values", widths=_WIDTHS)
     if outcome.live is not None:
-        from firn.connector.live_check import COLUMNS
+        from firn.operations.validation.live_check import COLUMNS
 
         print_rows([check.row() for check in outcome.live], columns=COLUMNS, title="Live checks", widths=_WIDTHS)
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 from firn.connector.config import ErrorsConfig
 from firn.errors import BadRecordError
+from firn.kafka.partitions import TopicPartition
 from firn.plural import counted
-from spark_jobs.sink.events import tell
-from spark_jobs.sink.ledger import TopicPartition
-from spark_jobs.sink.reports import Stopped, Tolerated
+from spark_jobs.sink.telemetry.events import tell
+from spark_jobs.sink.values.reports import Stopped, Tolerated
 
 log = logging.getLogger(__name__)
 

@@ -12,21 +12,22 @@ from dataclasses import dataclass
 
 from snowflake.connector import SnowflakeConnection
 
-from firn.errors import FirnError, TransientError
+from firn.errors import ClaimAgainError, FirnError, TransientError
+from firn.kafka.partitions import TopicPartition
 from firn.kafka.ranges import OffsetRange
+from firn.ledger.owner import Totals
+from firn.ledger.positions import Ledger, Move
+from firn.ledger.table import LedgerTable
 from firn.logs import log_context
-from firn.snowflake_faults import MissingObjectError
+from firn.sinks.context import SinkContext
+from firn.snowflake.faults import MissingObjectError
+from firn.snowflake.transactions import transaction
 from spark_jobs.sink.bad_records import log_stopped, stopped_error
-from spark_jobs.sink.context import SinkContext
-from spark_jobs.sink.copy_into import RefusedError, copy_files
 from spark_jobs.sink.decode.records import OF_THE_TABLE
-from spark_jobs.sink.ledger import ClaimAgainError, Ledger, Move, TopicPartition
-from spark_jobs.sink.ledger_owner import Totals
-from spark_jobs.sink.ledger_table import LedgerTable
-from spark_jobs.sink.reports import Cut, Read, Staged, Stopped, Tolerated
-from spark_jobs.sink.shipping import LettersOut, Shipped, Shipping, dropped
-from spark_jobs.sink.spark_faults import EngineFailedError
-from spark_jobs.sink.transaction import transaction
+from spark_jobs.sink.dispatch import LettersOut, Shipped, Shipping, dropped
+from spark_jobs.sink.methods.snowpipe.copy_into import RefusedError, copy_files
+from spark_jobs.sink.spark.faults import EngineFailedError
+from spark_jobs.sink.values.reports import Cut, Read, Staged, Stopped, Tolerated
 
 log = logging.getLogger(__name__)
 

@@ -25,14 +25,16 @@ from typing import TypeVar
 from snowflake.connector import SnowflakeConnection
 
 from firn.connector.config import SinkConfig
+from firn.dead_letters.queue import reads
 from firn.errors import FirnError
+from firn.ledger.retirement import LedgerRetirement
+from firn.operations.offsets import running_within
 from firn.settings import Settings
-from firn.snowflake import SnowflakeLogin
-from spark_jobs.sink.context import kafka_login, spark_log
-from spark_jobs.sink.dead_letters.queue import reads
-from spark_jobs.sink.identifiers import Namespace, table_for
-from spark_jobs.sink.ledger_retirement import LedgerRetirement
-from spark_jobs.sink.leftovers import (
+from firn.sinks.context import kafka_login, spark_log
+from firn.snowflake.connection import SnowflakeLogin
+from firn.snowflake.identifiers import Namespace, table_for
+from spark_jobs.sink.methods.snowpipe.stage import Stage
+from spark_jobs.sink.residue import (
     Finding,
     Groups,
     Rows,
@@ -45,8 +47,6 @@ from spark_jobs.sink.leftovers import (
     look_at_stage,
     look_at_supervision,
 )
-from spark_jobs.sink.offsets import running_within
-from spark_jobs.sink.stage import Stage
 
 T = TypeVar("T")
 

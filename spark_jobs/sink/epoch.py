@@ -12,31 +12,34 @@ from dataclasses import asdict, dataclass, field
 
 from snowflake.connector import SnowflakeConnection
 
-from firn.errors import ConfigError
+from firn.dead_letters.published import Letters
+from firn.dead_letters.queue import dead_letter_queue
+from firn.dead_letters.topic import ensure_topic
+from firn.errors import ClaimAgainError, ConfigError
 from firn.kafka import cluster
+from firn.kafka.partitions import KafkaPartition, TopicPartition
+from firn.ledger.positions import Ledger
+from firn.ledger.table import LedgerTable
 from firn.logs import add_to_log_context
 from firn.retry import Deadline
-from firn.snowflake import connect
+from firn.sinks.context import SinkContext
+from firn.sinks.group_offsets import GroupOffsets
+from firn.sinks.topics import NoTopicError, changed_partitions, partitions_in, topics_of
+from firn.snowflake.connection import connect
+from firn.snowflake.identifiers import check_table_map, table_for
 from spark_jobs.sink.bad_records import log_tolerated
 from spark_jobs.sink.batch import BatchRunner, Committed, PlanAgainError, StopRequestedError
-from spark_jobs.sink.context import SinkContext
-from spark_jobs.sink.dead_letters import Letters, dead_letter_queue, ensure_topic
-from spark_jobs.sink.engine import Engine, EpochEngine
-from spark_jobs.sink.events import tell, tell_committed
-from spark_jobs.sink.evolution import SchemaChange
-from spark_jobs.sink.group_offsets import GroupOffsets
-from spark_jobs.sink.identifiers import check_table_map, table_for
-from spark_jobs.sink.ledger import ClaimAgainError, KafkaPartition, Ledger, TopicPartition
-from spark_jobs.sink.ledger_table import LedgerTable
+from spark_jobs.sink.dispatch import Claimed, Shipping, letters_out
 from spark_jobs.sink.limits import BatchLimit
-from spark_jobs.sink.metrics import SinkMetrics
+from spark_jobs.sink.methods.snowpipe.stage import Stage
 from spark_jobs.sink.planner import Planner
-from spark_jobs.sink.progress import RunReport, spoken_start, waiting
 from spark_jobs.sink.requirements import check_rights
-from spark_jobs.sink.shipping import Claimed, Shipping, letters_out
-from spark_jobs.sink.source import NoTopicError, changed_partitions, partitions_in, topics_of
-from spark_jobs.sink.stage import Stage
+from spark_jobs.sink.spark.engine import Engine, EpochEngine
 from spark_jobs.sink.stream import Stream
+from spark_jobs.sink.tables.evolution import SchemaChange
+from spark_jobs.sink.telemetry.events import tell, tell_committed
+from spark_jobs.sink.telemetry.metrics import SinkMetrics
+from spark_jobs.sink.telemetry.progress import RunReport, spoken_start, waiting
 from spark_jobs.sink.watch import Heartbeat, Watch
 
 log = logging.getLogger(__name__)

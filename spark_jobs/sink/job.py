@@ -25,13 +25,13 @@ from firn.connector.references import Resolver
 from firn.errors import FirnError, TransientError, unexpected
 from firn.logs import add_to_log_context, configure_logging
 from firn.settings import Settings, load_settings
-from spark_jobs.sink.progress import RunReport
+from spark_jobs.sink.telemetry.progress import RunReport
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from firn.connector.config import SinkConfig
-    from spark_jobs.sink.context import SinkContext
+    from firn.sinks.context import SinkContext
 
 EXIT_SECONDS = 80.0
 """How long an orderly end may take: twice what a stream gives to its batches (`stream.STOP_SECONDS`)."""
@@ -71,9 +71,9 @@ def _run(config_file: Path, *, once: bool, stop: threading.Event) -> dict[str, o
     with ThreadPoolExecutor(1, "firn-spark") as starter:
         # The JVM needs its seconds on another core than Python's imports, so these come afterwards.
         starting = starter.submit(_start_spark, settings, config.name, CREDENTIALS | resolver.variables)
-        from spark_jobs.sink.context import check_runnable, resolve
-        from spark_jobs.sink.engine import SparkEngine
+        from firn.sinks.context import check_runnable, resolve
         from spark_jobs.sink.run import SinkRun
+        from spark_jobs.sink.spark.engine import SparkEngine
 
         def context_of(config: SinkConfig) -> SinkContext:
             check_runnable(config)
@@ -92,7 +92,7 @@ def _run(config_file: Path, *, once: bool, stop: threading.Event) -> dict[str, o
 
 
 def _start_spark(settings: Settings, name: str, hidden: frozenset[str]) -> SparkContext:
-    from spark_jobs.sink.session import spark_context
+    from spark_jobs.sink.spark.session import spark_context
 
     return spark_context(settings, name, hidden)
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from firn.connector.config import BufferConfig
+from firn.kafka.partitions import TopicPartition
 from firn.kafka.ranges import OffsetRange
-from spark_jobs.sink.ledger import TopicPartition
 from spark_jobs.sink.limits import BatchLimit
 
 Ends = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]]

@@ -15,17 +15,20 @@ from functools import partial
 from snowflake.connector import SnowflakeConnection
 
 from firn.connector.config import Method, SinkConfig
-from firn.connector.live_check import LiveCheck, failed
 from firn.errors import ConfigError, FirnError, PrivilegeError
-from firn.grants import Privilege, held_privileges, name_parts
+from firn.ledger import control, schema_changes
+from firn.ledger import table as ledger_table
+from firn.operations.validation.live_check import LiveCheck, failed
 from firn.provision.snowflake import look_for_objects, session_of
-from firn.snowflake import SnowflakeLogin, connect
-from spark_jobs.sink import control, ledger_table, schema_changes, stage
-from spark_jobs.sink.columns.load import ColumnsLoad, Load, PipeLoad
-from spark_jobs.sink.identifiers import FullName, Namespace, check_table_map, quoted, table_for, written
-from spark_jobs.sink.loads import load_of
-from spark_jobs.sink.pipes import check_pipe
-from spark_jobs.sink.tables import check_columns, describe_named, named_table_exists
+from firn.snowflake.connection import SnowflakeLogin, connect
+from firn.snowflake.grants import Privilege, held_privileges, name_parts
+from firn.snowflake.identifiers import FullName, Namespace, check_table_map, quoted, table_for, written
+from firn.snowflake.tables import describe_named, named_table_exists
+from spark_jobs.sink.methods.snowpipe import stage
+from spark_jobs.sink.tables.loaders import load_of
+from spark_jobs.sink.tables.pipes import check_pipe
+from spark_jobs.sink.tables.target_tables import check_columns
+from spark_jobs.sink.values.table_loaders import ColumnsLoad, Load, PipeLoad
 
 _OTHER_ROLE = "Or correct snowflake.role.name (`role` in the Snowflake secret)."
 
@@ -143,7 +146,7 @@ def check_rights(
     """Raise PrivilegeError, with every GRANT that is missing, unless the session's role may do all that a sink does.
 
     For the start of a run, before the first record; it says what `firn sink validate --live` says. Raises ConfigError
-    for a pipe of a table that cannot be read, and the errors of `firn.snowflake`.
+    for a pipe of a table that cannot be read, and the errors of `firn.snowflake.connection`.
     """
     session = _Session(connection, config, login, session_of(connection).role, tuple(dict.fromkeys(tables)))
     session.loads.update({t: load_of(connection, session.namespace, config, t) for t in session.tables})

@@ -18,24 +18,24 @@ from snowflake.connector import SnowflakeConnection
 
 from firn.errors import AuthenticationError, FencedError, FirnError, TerminalError, TransientError
 from firn.kafka import cluster
+from firn.kafka.partitions import TopicPartition
+from firn.ledger.table import LedgerTable
 from firn.logs import log_context
 from firn.retry import Deadline, with_retries_until
-from firn.snowflake import connect
+from firn.sinks.context import SinkContext
+from firn.sinks.group_offsets import GroupOffsets, group_of
+from firn.sinks.topics import partitions_of
+from firn.snowflake.connection import connect
+from firn.snowflake.identifiers import quoted, table_for
 from spark_jobs.sink.batch import BatchFailedError, PlanAgainError, StopRequestedError
-from spark_jobs.sink.context import SinkContext
-from spark_jobs.sink.copy_into import RefusedError
-from spark_jobs.sink.engine import Engine
 from spark_jobs.sink.epoch import Epoch, RunParts
-from spark_jobs.sink.group_offsets import GroupOffsets, group_of
-from spark_jobs.sink.identifiers import quoted, table_for
-from spark_jobs.sink.ledger import TopicPartition
-from spark_jobs.sink.ledger_table import LedgerTable
 from spark_jobs.sink.limits import BatchLimit
-from spark_jobs.sink.metrics import SinkMetrics
-from spark_jobs.sink.metrics_endpoint import served
-from spark_jobs.sink.progress import RunReport
-from spark_jobs.sink.source import partitions_of
-from spark_jobs.sink.spark_faults import EngineLostError
+from spark_jobs.sink.methods.snowpipe.copy_into import RefusedError
+from spark_jobs.sink.spark.engine import Engine
+from spark_jobs.sink.spark.faults import EngineLostError
+from spark_jobs.sink.telemetry.metrics import SinkMetrics
+from spark_jobs.sink.telemetry.metrics_endpoint import served
+from spark_jobs.sink.telemetry.progress import RunReport
 
 SAME_FAILURES = 3
 """So often Spark may fail over a batch that begins at the same offsets."""

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from firn.errors import FirnError, TerminalError, unexpected
+from firn.ledger.positions import Ledger, Move
 from firn.logs import log_context
 from spark_jobs.sink.batch import BatchRunner, Committed, StagedBatch, StopRequestedError
-from spark_jobs.sink.engine import Engine
-from spark_jobs.sink.ledger import Ledger, Move
+from spark_jobs.sink.dispatch import LettersOut, letters_above
 from spark_jobs.sink.planner import Planner
-from spark_jobs.sink.shipping import LettersOut, letters_above
+from spark_jobs.sink.spark.engine import Engine
 
 STOP_SECONDS = 40.0
 """How long what is under way may take to its end once a stop was asked for."""

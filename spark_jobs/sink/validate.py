@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from firn.connector.config import SinkConfig
-from firn.connector.endpoints import Endpoint, check_endpoint
-from firn.connector.live import (
+from firn.kafka import cluster
+from firn.kafka.client import KafkaClient, needs_secret
+from firn.operations.validation.endpoints import Endpoint, check_endpoint
+from firn.operations.validation.kafka_and_registry import (
     broker_endpoints,
     check_dead_letters,
     check_subjects,
@@ -19,15 +21,13 @@ from firn.connector.live import (
     registry_endpoints,
     snowflake_endpoint,
 )
-from firn.connector.live_check import LiveCheck, Task, impatient, run_tasks
-from firn.kafka import cluster
-from firn.kafka.client import KafkaClient, needs_secret
-from firn.registry import RegistryLogin
+from firn.operations.validation.live_check import LiveCheck, Task, impatient, run_tasks
+from firn.registry.schemas import RegistryLogin
 from firn.settings import Settings
-from firn.snowflake import SnowflakeLogin
-from spark_jobs.sink.context import kafka_login, own_snowflake_login, registry_login, snowflake_login
+from firn.sinks.context import kafka_login, own_snowflake_login, registry_login, snowflake_login
+from firn.sinks.topics import NoTopicError, topics_of
+from firn.snowflake.connection import SnowflakeLogin
 from spark_jobs.sink.requirements import check_snowflake
-from spark_jobs.sink.source import NoTopicError, topics_of
 
 _NAMED = "named by the connector"
 

@@ -13,8 +13,8 @@ from snowflake.connector import SnowflakeConnection
 
 from firn.errors import FirnError, TransientError
 from firn.retry import Deadline
-from firn.snowflake import SnowflakeLogin, close_quietly, open_connection
-from firn.snowflake_faults import LockConflictError
+from firn.snowflake.connection import SnowflakeLogin, close_quietly, open_connection
+from firn.snowflake.faults import LockConflictError
 from spark_jobs.sink.batch import PlanAgainError
 
 LOCK_SECONDS = 5

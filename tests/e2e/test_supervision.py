@@ -15,12 +15,12 @@ from typing import Any
 import psutil
 import pytest
 
+from firn.ledger.control import SinkRecord, SinkRecords, State
 from firn.settings import PROJECT_ROOT
-from firn.snowflake import connect
+from firn.snowflake.connection import connect
+from firn.snowflake.identifiers import Namespace
 from firn_local import process
 from firn_local.home import Home
-from spark_jobs.sink.control import SinkRecord, SinkRecords, State
-from spark_jobs.sink.identifiers import Namespace
 from tests.support.flowing import Flowing
 from tests.support.kafka import Topic
 from tests.support.sinks import committed, connector_file, landed, login_of, wait_until

@@ -10,13 +10,12 @@ from uuid import uuid4
 import pytest
 from pydantic import SecretStr
 
-from firn import snowflake
-from firn.connector.config import ProxyConfig
 from firn.errors import AuthenticationError, TerminalError, TransientError
-from firn.proxy import bypasses, open_tunnel, probe, url_for
-from firn.registry import RegistryLogin, find_id, login_from_secret, registry_client
+from firn.proxy import ProxyConfig, bypasses, open_tunnel, probe, url_for
+from firn.registry.schemas import RegistryLogin, find_id, login_from_secret, registry_client
 from firn.secrets import RegistrySecret, read_secret
-from firn.snowflake import SnowflakeLogin, connect, execute, query
+from firn.snowflake import connection
+from firn.snowflake.connection import SnowflakeLogin, connect, execute, query
 from tests.support.proxies import LocalProxy, closed_port, running_proxy
 from tests.support.sinks import login_of
 
@@ -90,7 +89,7 @@ def login(stack) -> SnowflakeLogin:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snowflake, "LOGIN_TIMEOUT_SECONDS", 2)
+    monkeypatch.setattr(connection, "LOGIN_TIMEOUT_SECONDS", 2)
 
 
 def requests_of(proxy: LocalProxy, login: SnowflakeLogin) -> int:
@@ -178,7 +177,7 @@ def test_without_a_configured_proxy_the_environments_is_used(proxy: LocalProxy, 
 @pytest.mark.stack
 def test_https_goes_through_a_tunnel(proxy: LocalProxy, login: SnowflakeLogin, quick):
     with pytest.raises(TransientError, match="SSL"):  # the local Snowflake speaks no TLS
-        snowflake.open_connection(replace(login, proxy=proxy.config, protocol="https"))
+        connection.open_connection(replace(login, proxy=proxy.config, protocol="https"))
     assert f"CONNECT {login.host}:{login.port}" in proxy.served()
 
 
@@ -186,7 +185,7 @@ def test_https_goes_through_a_tunnel(proxy: LocalProxy, login: SnowflakeLogin, q
 def test_a_login_through_a_proxy_that_refuses_us(proxy: LocalProxy, login: SnowflakeLogin, quick):
     wrong = replace(proxy.config, password=SecretStr("hunter2"))
     with pytest.raises(AuthenticationError, match="refuses the credentials") as refused:
-        snowflake.open_connection(replace(login, proxy=wrong))
+        connection.open_connection(replace(login, proxy=wrong))
     assert "hunter2" not in str(refused.value) + str(refused.value.__cause__)
 
 
@@ -194,7 +193,7 @@ def test_a_login_through_a_proxy_that_refuses_us(proxy: LocalProxy, login: Snowf
 def test_a_login_through_a_proxy_that_is_down(login: SnowflakeLogin, quick):
     port = closed_port()
     with pytest.raises(TransientError, match=f"proxy 127.0.0.1:{port} does not answer"):
-        snowflake.open_connection(replace(login, proxy=ProxyConfig("127.0.0.1", port)))
+        connection.open_connection(replace(login, proxy=ProxyConfig("127.0.0.1", port)))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 from firn.errors import PrivilegeError, TerminalError
 from firn.secrets import SnowflakeSecret, read_secret
 from firn.settings import PROJECT_ROOT
-from firn.snowflake import connect, execute
+from firn.snowflake.connection import connect, execute
 from firn_local.admin import admin_login, key_file
 from firn_local.home import Home
 from tests.support.sinks import login_of

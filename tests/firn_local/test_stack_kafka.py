@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from firn.connector.config import KafkaProperty
 from firn.errors import AuthenticationError
 from firn.kafka.client import KafkaClient, client_from_settings, kafka_client
 from firn.kafka.cluster import admin_client, find_topics
+from firn.kafka.properties import KafkaProperty
 from firn.secrets import KafkaSecret, read_secret
 from firn_local.broker import Broker
 from firn_local.home import Home

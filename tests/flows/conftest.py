@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from firn.settings import load_settings
-from firn.snowflake import SnowflakeLogin
+from firn.snowflake.connection import SnowflakeLogin
 from flows.commands.sink import add
 from tests.support.sinks import login_of
 

@@ -18,11 +18,11 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from firn.ledger.control import State
+from firn.operations.observation import PartitionLag
+from firn.supervisor.snapshot import Sample, Snapshot
 from flows.artifacts import MAX_PARTITIONS, SinkArtifact, artifact_key, status_markdown
 from flows.charts import MAX_POINTS, Chart, Point, short
-from spark_jobs.sink.control import State
-from spark_jobs.supervise.observe import PartitionLag
-from spark_jobs.supervise.snapshot import Sample, Snapshot
 from tests.conftest import RunningStack
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

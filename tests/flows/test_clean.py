@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from firn.snowflake import connect
+from firn.snowflake.connection import connect
 from tests.conftest import FIRN
 from tests.support.kafka import Topic
 from tests.support.leftovers import NOTHING, LeftSink

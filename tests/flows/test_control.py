@@ -14,11 +14,11 @@ import pytest
 from firn.connector.parse import load_sink_config
 from firn.errors import TransientError
 from firn.kafka import cluster
-from firn.snowflake import SnowflakeLogin, connect
-from spark_jobs.sink.control import SinkRecord, SinkRecords, State, Wanted
-from spark_jobs.sink.identifiers import Namespace
-from spark_jobs.sink.ledger_table import LedgerTable
-from spark_jobs.sink.source import partitions_of
+from firn.ledger.control import SinkRecord, SinkRecords, State, Wanted
+from firn.ledger.table import LedgerTable
+from firn.sinks.topics import partitions_of
+from firn.snowflake.connection import SnowflakeLogin, connect
+from firn.snowflake.identifiers import Namespace
 from tests.support.kafka import Topic
 from tests.support.sinks import connector_file, wait_until
 from tests.support.snowflake import schema_of_its_own

@@ -14,11 +14,11 @@ import typer
 from typer.testing import CliRunner, Result
 
 from firn.errors import TerminalError
+from firn.ledger.control import SinkRecords, State
 from firn.settings import load_settings
-from firn.snowflake import connect
+from firn.snowflake.connection import connect
+from firn.snowflake.identifiers import Namespace
 from flows.commands.sink import add
-from spark_jobs.sink.control import SinkRecords, State
-from spark_jobs.sink.identifiers import Namespace
 from tests.conftest import FIRN, environment
 from tests.support.kafka import Topic
 from tests.support.sinks import connector_file, forget, login_of, wait_until

@@ -13,10 +13,10 @@ import pytest
 from firn.connector.config import SinkConfig
 from firn.connector.parse import load_sink_config
 from firn.kafka import cluster
-from firn.snowflake import connect
-from spark_jobs.sink.identifiers import Namespace
-from spark_jobs.sink.ledger_table import LedgerTable
-from spark_jobs.sink.source import partitions_of
+from firn.ledger.table import LedgerTable
+from firn.sinks.topics import partitions_of
+from firn.snowflake.connection import connect
+from firn.snowflake.identifiers import Namespace
 from tests.conftest import FIRN
 from tests.support.kafka import Topic
 from tests.support.sinks import committed, connector_file, login_of

@@ -16,7 +16,7 @@ from firn.errors import ConfigError, TransientError
 from firn.kafka.client import client_from_settings
 from firn.kafka.cluster import admin_client, find_topics, offsets
 from firn.produce.run import order_schema
-from firn.registry import login_from_secret, registered_schema, registry_client
+from firn.registry.schemas import login_from_secret, registered_schema, registry_client
 from firn.secrets import RegistrySecret, read_secret
 from tests.conftest import FIRN
 

@@ -13,13 +13,13 @@ import typer
 from typer.testing import CliRunner, Result
 
 from firn.errors import ConfigError
+from firn.ledger.control import SinkRecords, State
+from firn.ledger.schema_changes import SchemaChange, SchemaChanges
 from firn.secrets import KafkaSecret, RegistrySecret, SnowflakeSecret, read_secret
 from firn.settings import load_settings
-from firn.snowflake import connect
+from firn.snowflake.connection import connect
+from firn.snowflake.identifiers import Namespace
 from flows.commands.sink import add
-from spark_jobs.sink.control import SinkRecords, State
-from spark_jobs.sink.identifiers import Namespace
-from spark_jobs.sink.schema_changes import SchemaChange, SchemaChanges
 from tests.support.kafka import Topic
 from tests.support.proxies import closed_port
 from tests.support.sinks import connector_file, forget, login_of

@@ -28,7 +28,7 @@ print(json.dumps({"report": {"sink": "s", "records": 7}}))
 RUN = """
 import logging, sys
 from pathlib import Path
-from spark_jobs.supervise import launch
+from firn.supervisor import launch
 launch.driver_command = lambda config, once: [sys.executable, "-c", sys.argv[2]]
 from flows.run import run_sink
 logging.basicConfig(level=logging.INFO)
@@ -71,7 +71,7 @@ def test_lines_come_in_their_order_whenever_the_driver_is_taken() -> None:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
-    monkeypatch.setattr("spark_jobs.supervise.launch.driver_command", lambda _config, once: command)
+    monkeypatch.setattr("firn.supervisor.launcher.driver_command", lambda _config, once: command)
     return Place(Path("s.json"), Settings(home=tmp_path), "s", deployed=False)
 
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from firn.snowflake import connect, execute
+from firn.snowflake.connection import connect, execute
 from tests.support.kafka import Topic
 from tests.support.proxies import closed_port
 from tests.support.sinks import login_of

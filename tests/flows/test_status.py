@@ -14,16 +14,17 @@ import pytest
 
 from firn.connector.parse import load_sink_config
 from firn.kafka import cluster
-from firn.snowflake import SnowflakeLogin, connect, execute
-from spark_jobs.sink.control import SinkRecords, State
-from spark_jobs.sink.identifiers import Namespace
-from spark_jobs.sink.ledger import Move, TopicPartition
-from spark_jobs.sink.ledger_owner import Totals
-from spark_jobs.sink.ledger_table import LedgerTable
-from spark_jobs.sink.source import partitions_of
-from spark_jobs.sink.transaction import transaction
-from spark_jobs.supervise.notes import Notes
-from spark_jobs.supervise.subjects import of_files
+from firn.kafka.partitions import TopicPartition
+from firn.ledger.control import SinkRecords, State
+from firn.ledger.owner import Totals
+from firn.ledger.positions import Move
+from firn.ledger.table import LedgerTable
+from firn.operations.selection import of_files
+from firn.sinks.topics import partitions_of
+from firn.snowflake.connection import SnowflakeLogin, connect, execute
+from firn.snowflake.identifiers import Namespace
+from firn.snowflake.transactions import transaction
+from firn.supervisor.observer import Notes
 from tests.conftest import FIRN
 from tests.support.kafka import Topic
 from tests.support.sinks import connector_file, wait_until

@@ -20,10 +20,10 @@ import pytest
 from prefect.logging.handlers import PrefectConsoleHandler
 
 from firn.errors import TransientError
+from firn.supervisor.policy import Policy
+from firn.supervisor.result import Outcome
 from flows import supervision
 from flows.telling import PrefectTelling, outlive_reader
-from spark_jobs.supervise.outcome import Outcome
-from spark_jobs.supervise.policy import Policy
 from tests.support.sinks import wait_until
 from tests.support.supervision import World
 
@@ -204,9 +204,9 @@ from firn.child import Child
 from firn.settings import Settings
 from flows import supervision
 from flows.telling import LogTelling
-from spark_jobs.sink.control import Wanted
-from spark_jobs.supervise.observe import Observation
-from spark_jobs.supervise.policy import Policy
+from firn.ledger.control import Wanted
+from firn.operations.observation import Observation
+from firn.supervisor.policy import Policy
 
 class Nothing:
     def look(self, *, ledger=True): return Observation(datetime.now(UTC), (), None, Wanted.RUNNING, None)
@@ -215,7 +215,7 @@ class Nothing:
     def want(self, *args): pass
 
 supervision.Looks = supervision.Notes = lambda read: Nothing()
-from spark_jobs.supervise import launch
+from firn.supervisor import launch
 launch.driver_command = lambda config, once: [sys.executable, "-c", sys.argv[2]]
 place = supervision.Place(Path("s.json"), Settings(home=Path(sys.argv[1])), "s", deployed=False)
 log = logging.getLogger("flows")

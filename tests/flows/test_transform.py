@@ -12,8 +12,8 @@ from prefect.testing.utilities import prefect_test_harness
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
+from firn.dbt.results import NodeResult, TransformError, TransformResult, failure
 from firn.secrets import SnowflakeSecret
-from firn.transform_results import NodeResult, TransformError, TransformResult, failure
 from flows import transform as flow_module
 from flows.cli import _load_commands, app
 

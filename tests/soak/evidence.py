@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from firn.kafka import cluster
+from firn.kafka.partitions import TopicPartition
 from firn.settings import Settings
-from firn.snowflake import connect, query
-from spark_jobs.sink.ledger import TopicPartition
+from firn.snowflake.connection import connect, query
 from tests.soak.verdict import Found
 from tests.support.kafka import Topic
 from tests.support.sinks import committed, login_of

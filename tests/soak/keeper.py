@@ -160,7 +160,7 @@ def last_lines(driver: Driver) -> str:
 
 def _is_daemon(member: psutil.Process) -> bool:
     try:
-        return "spark_jobs.sink.daemon" in member.cmdline()
+        return "spark_jobs.sink.task.daemon" in member.cmdline()
     except psutil.Error:
         return False
 

@@ -8,7 +8,7 @@ from collections import Counter
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError
 from confluent_kafka import TopicPartition as At
 
-from spark_jobs.sink.ledger import TopicPartition
+from firn.kafka.partitions import TopicPartition
 from tests.support.kafka import Topic
 
 _SECONDS = 30.0

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from firn.errors import FirnError
-from spark_jobs.sink.ledger import TopicPartition
+from firn.kafka.partitions import TopicPartition
 from tests.soak.evidence import evidence
 from tests.soak.faults import FAULTS
 from tests.soak.keeper import Keeper

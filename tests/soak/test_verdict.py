@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.sink.ledger import TopicPartition
+from firn.kafka.partitions import TopicPartition
 from tests.soak.traffic import Acknowledged
 from tests.soak.verdict import Found, Verdict
 

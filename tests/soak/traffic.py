@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 
 from firn.kafka.client import client_from_settings
-from spark_jobs.sink.ledger import TopicPartition
+from firn.kafka.partitions import TopicPartition
 from tests.support.kafka import Topic, framed
 from tests.support.sinks import wait_until
 

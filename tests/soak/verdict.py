@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from spark_jobs.sink.ledger import TopicPartition
+from firn.kafka.partitions import TopicPartition
 from tests.soak.traffic import Acknowledged
 
 

@@ -9,18 +9,12 @@ import pytest
 
 from firn.connector.parse import parse_sink_config
 from firn.settings import Settings
-from spark_jobs.sink.context import resolve
-from spark_jobs.sink.engine import Engine, SparkEngine
+from firn.sinks.context import resolve
 from spark_jobs.sink.run import SinkRun
-from spark_jobs.sink.session import spark_context
+from spark_jobs.sink.spark.engine import Engine, SparkEngine
+from spark_jobs.sink.spark.session import spark_context
 from tests.support.kafka import Topic
 from tests.support.sinks import connector
-
-
-@pytest.fixture(scope="session")
-def settings(stack) -> Settings:
-    """The stack's settings, with little patience."""
-    return stack.settings.model_copy(update={"retry_deadline_seconds": 10.0, "sink_patience_seconds": 10.0})
 
 
 @pytest.fixture(scope="session")

@@ -26,12 +26,12 @@ import pyarrow.parquet as pq
 from snowflake.connector import errors as driver
 from snowflake.connector.cursor import SnowflakeCursorBase
 
-from spark_jobs.sink import shipping
+from firn.dead_letters.transaction import GroupTransactions
+from firn.ledger.positions import Ledger, Move
+from spark_jobs.sink import dispatch
 from spark_jobs.sink.batch import BatchRunner
-from spark_jobs.sink.dead_letters.transaction import GroupTransactions
-from spark_jobs.sink.ledger import Ledger, Move
 from spark_jobs.sink.planner import Planner
-from spark_jobs.sink.ship import RangeWork, ShipPlan, ship
+from spark_jobs.sink.task.partition_task import RangeWork, ShipPlan, ship
 
 VARIABLE = "TEST_FAULTS"
 """The environment variable that tells `faulty_job` what to arm: a JSON list of faults."""
@@ -190,7 +190,7 @@ def armed(*faults: Fault | Interruption, clock: float = 0.0) -> Iterator[None]:
             patch.object(Planner, "next", hooks.planned(Planner.next)),
             patch.object(BatchRunner, "_commit", hooks.batch(BatchRunner._commit)),
             patch.object(Ledger, "advance", hooks.advance(Ledger.advance)),
-            patch.object(shipping, "ship", partial(in_worker, for_workers, clock)),
+            patch.object(dispatch, "ship", partial(in_worker, for_workers, clock)),
             moved_clock(clock),
         ):
             patches.enter_context(patched)

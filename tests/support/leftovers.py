@@ -16,13 +16,14 @@ from firn.connector.config import SinkConfig
 from firn.connector.parse import parse_sink_config
 from firn.kafka import cluster
 from firn.kafka.client import client_from_settings
+from firn.kafka.partitions import KafkaPartition
+from firn.kafka.partitions import TopicPartition as Where
+from firn.ledger.positions import Ledger
+from firn.ledger.table import LedgerTable
 from firn.settings import Settings
-from firn.snowflake import SnowflakeLogin, query
-from spark_jobs.sink.identifiers import Namespace
-from spark_jobs.sink.ledger import KafkaPartition, Ledger
-from spark_jobs.sink.ledger import TopicPartition as Where
-from spark_jobs.sink.ledger_table import LedgerTable
-from spark_jobs.sink.stage import Stage
+from firn.snowflake.connection import SnowflakeLogin, query
+from firn.snowflake.identifiers import Namespace
+from spark_jobs.sink.methods.snowpipe.stage import Stage
 from tests.support.sinks import login_of
 
 

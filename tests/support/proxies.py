@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from firn.connector.config import ProxyConfig
+from firn.proxy import ProxyConfig
 from firn.settings import PROJECT_ROOT
 from tests.support.proxy_requests import LOG, RequestLog
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from firn.secrets import SnowflakeSecret, read_secret
 from firn.settings import Settings
-from firn.snowflake import SnowflakeLogin, connect, login_from, query
-from firn.statements import run_statements
+from firn.snowflake.connection import SnowflakeLogin, connect, login_from, query
+from firn.snowflake.statements import run_statements
 from tests.support.kafka import Topic
 
 JSON = {

@@ -13,8 +13,8 @@ import boto3
 from pydantic import SecretStr
 
 from firn.settings import Settings
-from firn.snowflake import connect, execute
-from firn.statements import run_statements
+from firn.snowflake.connection import connect, execute
+from firn.snowflake.statements import run_statements
 from firn_local.admin import ACCOUNT, admin_login, new_private_key
 from firn_local.home import Home
 from firn_local.seed import public_key

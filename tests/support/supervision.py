@@ -9,14 +9,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from firn.errors import FirnError, TransientError
-from spark_jobs.sink.control import SinkRecord, State, Wanted
-from spark_jobs.sink.ledger_owner import Owner, Totals
-from spark_jobs.supervise.errands import Errand, Running
-from spark_jobs.supervise.observe import Observation, PartitionLag
-from spark_jobs.supervise.outcome import Outcome, end_of
-from spark_jobs.supervise.policy import Policy
-from spark_jobs.supervise.snapshot import Snapshot
-from spark_jobs.supervise.supervisor import Supervisor
+from firn.ledger.control import SinkRecord, State, Wanted
+from firn.ledger.owner import Owner, Totals
+from firn.operations.observation import Observation, PartitionLag
+from firn.supervisor.background import Errand, Running
+from firn.supervisor.policy import Policy
+from firn.supervisor.result import Outcome, end_of
+from firn.supervisor.snapshot import Snapshot
+from firn.supervisor.supervisor import Supervisor
 
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
 SILENT = TransientError("Kafka does not answer.", where="broker:9092", next_step="Look at the broker.")

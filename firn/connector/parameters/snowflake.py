@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from firn.connector import readers as r
-from firn.connector.config import TableType
 from firn.connector.parameters.make import group, honoured, no_effect
+from firn.snowflake.columns import TableType
 
 _SECRET = "Snowflake secret"  # noqa: S105 (where it comes from, not what it is)
 _OAUTH = "only the OAuth login uses it, and Firn logs in with a key pair."

@@ -14,6 +14,7 @@ from decimal import ROUND_HALF_UP, Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from firn.snowflake.columns import MAX_PRECISION, ColumnType, Kind
 from spark_jobs.sink.columns.cell_values import (
     UnfitError,
     decimal_value,
@@ -25,7 +26,6 @@ from spark_jobs.sink.columns.cell_values import (
     shown,
     string_value,
 )
-from spark_jobs.sink.columns.model import MAX_PRECISION, ColumnType, Kind
 from spark_jobs.sink.decode.scalars import EXACT, boolean_text
 
 # A double has 17 digits: so short a text is cast as well as the shortest one.

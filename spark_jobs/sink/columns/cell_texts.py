@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from firn.snowflake.columns import DEFAULT_TEXT_LENGTH, MAX_TEXT_LENGTH, ColumnType, Kind
 from spark_jobs.sink.columns.cell_values import UnfitError, is_string, kept, no_value_of, shown, string_value
-from spark_jobs.sink.columns.model import DEFAULT_TEXT_LENGTH, MAX_TEXT_LENGTH, ColumnType, Kind
 from spark_jobs.sink.decode import json_text
 from spark_jobs.sink.decode.capacity import text_bounds, text_bytes
 from spark_jobs.sink.decode.records import MalformedError

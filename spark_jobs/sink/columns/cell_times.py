@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from firn.snowflake.columns import ColumnType, Kind
 from spark_jobs.sink.columns.cell_values import (
     UnfitError,
     decimal_value,
@@ -26,7 +27,6 @@ from spark_jobs.sink.columns.cell_values import (
     spread,
     string_value,
 )
-from spark_jobs.sink.columns.model import ColumnType, Kind
 from spark_jobs.sink.decode.scalars import EXACT
 
 _YEAR = 31_536_000_000

@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.sink.columns.model import ColumnType
+from firn.snowflake.columns import ColumnType
 from spark_jobs.sink.decode import json_text
 
 _SHOWN = 40

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from firn.snowflake.columns import ColumnType, Kind
 from spark_jobs.sink.columns.cell_numbers import BooleanConverter, FloatConverter, NumberConverter
 from spark_jobs.sink.columns.cell_texts import (
     ArrayConverter,
@@ -26,7 +27,6 @@ from spark_jobs.sink.columns.cell_texts import (
 )
 from spark_jobs.sink.columns.cell_times import TimeConverter
 from spark_jobs.sink.columns.cell_values import Converter, UnfitError
-from spark_jobs.sink.columns.model import ColumnType, Kind
 from spark_jobs.sink.decode.capacity import check_size, string_array
 
 _CONVERTERS: dict[Kind, Callable[[ColumnType], Converter]] = {

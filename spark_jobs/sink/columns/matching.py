@@ -6,7 +6,7 @@ column whose name is exactly the field's comes first, so that columns that were 
 
 from __future__ import annotations
 
-from spark_jobs.sink.columns.model import Columns
+from firn.snowflake.columns import Columns
 
 
 class Matcher:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from firn.connector.config import ConverterConfig, ProtobufOptions
-from firn.registry import RegisteredSchema
-from spark_jobs.sink.columns.model import DEFAULT_BINARY_LENGTH, MAX_PRECISION, ColumnType, Kind
+from firn.registry.schemas import RegisteredSchema
+from firn.snowflake.columns import DEFAULT_BINARY_LENGTH, MAX_PRECISION, ColumnType, Kind
 from spark_jobs.sink.columns.value_types import ARRAY, BOOLEAN, FLOAT, INTEGER, TEXT, VARIANT
 from spark_jobs.sink.decode import connect, protobuf_types
 from spark_jobs.sink.decode.budget import Budget

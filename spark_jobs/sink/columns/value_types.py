@@ -10,7 +10,7 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.sink.columns.model import DEFAULT_TEXT_LENGTH, MAX_PRECISION, ColumnType, Kind
+from firn.snowflake.columns import DEFAULT_TEXT_LENGTH, MAX_PRECISION, ColumnType, Kind
 
 INTEGER = ColumnType(Kind.NUMBER, MAX_PRECISION)
 FLOAT = ColumnType(Kind.FLOAT)

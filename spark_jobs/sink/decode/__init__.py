@@ -3,7 +3,7 @@
 Every format is a `Decoder` that tells each malformed record apart by row and reason (`records`). Pure: Arrow in, Arrow
 out; the schema lookup is a callable that the caller gives. Framed formats share `decoder` (Avro, JSON Schema,
 Protobuf), the others `rows` or whole columns.
-Not for: headers and RECORD_METADATA (`spark_jobs.sink.metadata`), reading Kafka, talking to a registry.
+Not for: headers and RECORD_METADATA (`spark_jobs.sink.metadata.record_metadata`), reading Kafka, talking to a registry.
 
 Why text, and why Avro has two decoders: docs/decisions/0004-converters-give-json-text.md and 0002-two-decoders.md.
 """

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firn.registry import RegisteredSchema
+from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.decode.capacity import check_size, string_array
 from spark_jobs.sink.decode.decoder import FramedDecoder
 from spark_jobs.sink.decode.frames import FRAME_BYTES

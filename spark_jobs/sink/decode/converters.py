@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.connector.config import ConverterConfig, Format
-from firn.registry import RegisteredSchema
+from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.decode.avro_file import avro_file_decoder
 from spark_jobs.sink.decode.capacity import counted_by_arrow
 from spark_jobs.sink.decode.framed import framed_decoder

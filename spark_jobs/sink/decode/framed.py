@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from firn.connector.config import ConverterConfig, Format
 from firn.errors import ConfigError
-from firn.registry import RegisteredSchema
+from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.decode.avro import avro_decoder
 from spark_jobs.sink.decode.decoder import FramedDecoder
 from spark_jobs.sink.decode.json_schema import json_schema_bodies

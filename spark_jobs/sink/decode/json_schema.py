@@ -16,7 +16,7 @@ from referencing import Registry, Resource
 from referencing.exceptions import NoSuchResource, Unresolvable
 from referencing.jsonschema import DRAFT7, specification_with
 
-from firn.registry import RegisteredSchema
+from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.decode import connect, json_text
 from spark_jobs.sink.decode.budget import Budget
 from spark_jobs.sink.decode.frames import FRAME_BYTES

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from firn.connector.config import ProtobufOptions
-from firn.registry import RegisteredSchema
+from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.decode.budget import Budget
 from spark_jobs.sink.decode.frames import FRAME_BYTES
 from spark_jobs.sink.decode.protobuf_schema import root_file

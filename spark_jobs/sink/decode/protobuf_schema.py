@@ -26,7 +26,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 from firn.errors import TransientError
-from firn.registry import RegisteredSchema
+from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.decode.records import InvalidSchemaError
 
 PROTOC_SECONDS = 60.0

@@ -11,7 +11,7 @@ from firn.connector.converters import CLASSES
 from firn.connector.parameters import PARAMETERS
 from spark_jobs.sink.decode import records
 from tests.firn.connector import test_official_vectors as configurations
-from tests.spark_jobs.sink import test_identifiers as identifiers
+from tests.firn.snowflake import test_identifiers as identifiers
 from tests.spark_jobs.sink import test_official_connector as rows
 from tests.spark_jobs.sink.decode import test_connect as connect
 from tests.spark_jobs.sink.decode import test_json_plain as json_plain

@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from firn.connector.config import ProxyConfig
-from firn.connector.endpoints import Endpoint, Trust, check_endpoint
-from firn.connector.live_check import LiveCheck, Task, run_tasks
+from firn.operations.validation.endpoints import Endpoint, Trust, check_endpoint
+from firn.operations.validation.live_check import LiveCheck, Task, run_tasks
+from firn.proxy import ProxyConfig
 from tests.support.proxies import closed_port, running_proxy
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
-from firn.connector.live_check import LiveCheck, Task, run_tasks
 from firn.errors import TransientError
+from firn.operations.validation.live_check import LiveCheck, Task, run_tasks
 
 FINE = LiveCheck("b", "ok", "there")
 

@@ -6,17 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from firn.connector.config import (
-    BufferConfig,
-    KafkaProperty,
-    MetadataConfig,
-    Method,
-    ProxyConfig,
-    TableConfig,
-    TableType,
-)
+from firn.connector.config import BufferConfig, MetadataConfig, Method, TableConfig
 from firn.connector.parse import check_sink_config, load_sink_config, parse_sink_config
 from firn.errors import ConfigError
+from firn.kafka.properties import KafkaProperty
+from firn.proxy import ProxyConfig
+from firn.snowflake.columns import TableType
 from tests.support.connectors import MINIMAL, private_key
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from firn.connector.parse import check_sink_config
-from firn.connector.shown import shown
+from firn.redaction import shown
 from tests.support.connectors import MINIMAL
 
 

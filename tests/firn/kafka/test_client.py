@@ -25,11 +25,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from pydantic import SecretStr
 
-from firn.connector.config import KafkaProperty
 from firn.errors import ConfigError
 from firn.kafka.client import KafkaClient, kafka_client, needs_secret
 from firn.kafka.jaas import render
-from firn.kafka.properties import store_faults
+from firn.kafka.properties import KafkaProperty, store_faults
 from firn.secrets import KafkaSecret
 from firn.settings import Settings
 

@@ -14,7 +14,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from pydantic import SecretStr
 
-from firn.connector.config import KafkaProperty
 from firn.errors import AuthenticationError, ConfigError, PrivilegeError, TransientError
 from firn.kafka import cluster
 from firn.kafka.client import client_from_settings, kafka_client
@@ -25,6 +24,7 @@ from firn.kafka.cluster import (
     offsets,
 )
 from firn.kafka.faults import ConnectionFaults
+from firn.kafka.properties import KafkaProperty
 from firn.secrets import KafkaSecret, read_secret
 from firn.settings import Settings
 

@@ -5,9 +5,8 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from pydantic import SecretStr
 
-from firn.connector.config import KafkaProperty
 from firn.kafka.client import kafka_client
-from firn.kafka.properties import Fault, faults, judge, managed_properties
+from firn.kafka.properties import Fault, KafkaProperty, faults, judge, managed_properties
 from firn.kafka.property_table import PROPERTIES
 from firn.settings import Settings
 

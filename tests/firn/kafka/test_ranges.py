@@ -18,11 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from firn.connector.config import KafkaProperty
 from firn.errors import AuthenticationError, PrivilegeError, TransientError
 from firn.kafka import cluster, message_columns, ranges
 from firn.kafka.client import KafkaClient
 from firn.kafka.message_columns import RECORDS, binary_array
+from firn.kafka.properties import KafkaProperty
 from firn.kafka.ranges import GoneRangeError, OffsetRange, RangeReader, StalledRangeError
 from firn.settings import Settings
 from tests.e2e.test_wrong_input import closed_port

@@ -20,13 +20,13 @@ import pytest
 
 from firn.connector.parse import parse_sink_config
 from firn.kafka.message_columns import RECORDS
-from firn.registry import RegisteredSchema
-from spark_jobs.sink.columns.load import VariantLoad
-from spark_jobs.sink.columns.shape import shaper_for
-from spark_jobs.sink.convert import Converted, convert
+from firn.kafka.partitions import TopicPartition
+from firn.registry.schemas import RegisteredSchema
+from spark_jobs.sink.columns.staged_columns import shaper_for
 from spark_jobs.sink.decode.converters import decoder_for
 from spark_jobs.sink.decode.scalars import CLASSIC_ZONE, STREAMING_ZONE
-from spark_jobs.sink.ledger import TopicPartition
+from spark_jobs.sink.task.convert import Converted, convert
+from spark_jobs.sink.values.table_loaders import VariantLoad
 from tests.support.vectors import exact, vectors
 
 Json = Any
@@ -79,7 +79,7 @@ class Record:
         config = parse_sink_config(given | self.config | more, where=self.name)
         zone = CLASSIC_ZONE if self.method == "SNOWPIPE" else STREAMING_ZONE
         schema = RegisteredSchema("AVRO", json.dumps(self.schema))
-        monkeypatch.setattr("spark_jobs.sink.convert.now_ms", lambda: self.push_time)
+        monkeypatch.setattr("spark_jobs.sink.task.convert.now_ms", lambda: self.push_time)
         return convert(
             config,
             TopicPartition(self.topic, self.partition),

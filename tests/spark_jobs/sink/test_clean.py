@@ -17,17 +17,18 @@ from snowflake.connector import SnowflakeConnection
 from firn.errors import ConfigError, FencedError, TerminalError, TransientError
 from firn.kafka import cluster
 from firn.kafka.client import client_from_settings
+from firn.kafka.partitions import TopicPartition
+from firn.ledger.control import SinkRecords, State, Wanted
+from firn.ledger.owner import CleaningError, SinkRunsError
+from firn.ledger.positions import Position
+from firn.ledger.rows import LedgerRows
+from firn.ledger.table import LedgerTable
 from firn.settings import Settings
-from firn.snowflake import connect, execute, query
-from spark_jobs.sink import transaction as transactions
+from firn.snowflake import transactions as transactions
+from firn.snowflake.connection import connect, execute, query
 from spark_jobs.sink.clean import Cleaner, Leftovers, consequences
-from spark_jobs.sink.control import SinkRecords, State, Wanted
-from spark_jobs.sink.ledger import Position, TopicPartition
-from spark_jobs.sink.ledger_owner import CleaningError, SinkRunsError
-from spark_jobs.sink.ledger_rows import LedgerRows
-from spark_jobs.sink.ledger_table import LedgerTable
-from spark_jobs.sink.leftovers import Groups
-from spark_jobs.sink.stage import Stage
+from spark_jobs.sink.methods.snowpipe.stage import Stage
+from spark_jobs.sink.residue import Groups
 from tests.support.kafka import Topic
 from tests.support.leftovers import NOTHING, LeftSink
 from tests.support.sinks import login_of, wait_until

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from firn.registry import RegisteredSchema
+from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.decode import Decoded, avro_decoder
 from spark_jobs.sink.decode.records import MalformedError
 from spark_jobs.sink.decode.reference import ReferenceDecoder

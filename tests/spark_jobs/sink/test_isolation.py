@@ -9,11 +9,11 @@ from confluent_kafka import Producer
 
 from firn.connector.parse import parse_sink_config
 from firn.kafka.cluster import admin_client
+from firn.ledger.table import LedgerTable
+from firn.operations.offsets import look
 from firn.settings import Settings
-from firn.snowflake import connect
-from spark_jobs.sink.context import resolve
-from spark_jobs.sink.ledger_table import LedgerTable
-from spark_jobs.sink.offsets import look
+from firn.sinks.context import resolve
+from firn.snowflake.connection import connect
 from spark_jobs.sink.run import SinkRun
 from tests.support.kafka import Topic
 from tests.support.sinks import committed, connector, landed, sql

@@ -7,18 +7,18 @@ import threading
 import pytest
 from pydantic import SecretStr
 
-from firn.connector.config import KafkaProperty
 from firn.connector.parse import parse_sink_config
 from firn.kafka.client import KafkaClient, kafka_client
 from firn.kafka.cluster import admin_client, find_topics
+from firn.kafka.properties import KafkaProperty
 from firn.kafka.property_table import NOT_FOR_READERS, PROPERTIES
 from firn.kafka.ranges import OffsetRange, RangeReader
 from firn.secrets import KafkaSecret, read_secret
 from firn.settings import Settings
+from firn.sinks.context import resolve
 from firn_local.home import Home
-from spark_jobs.sink.context import resolve
-from spark_jobs.sink.engine import Engine
 from spark_jobs.sink.run import SinkRun
+from spark_jobs.sink.spark.engine import Engine
 from tests.support.kafka import Topic
 from tests.support.sinks import connector, landed
 

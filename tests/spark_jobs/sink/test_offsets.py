@@ -16,15 +16,16 @@ from snowflake.connector import SnowflakeConnection
 from firn.connector.parse import parse_sink_config
 from firn.errors import BadRecordError, ConfigError, PrivilegeError, TerminalError, TransientError
 from firn.kafka import cluster
+from firn.kafka.partitions import KafkaPartition, TopicPartition
+from firn.ledger.owner import Owner
+from firn.ledger.positions import LostPositionError, Position
+from firn.ledger.table import LedgerTable
+from firn.operations import offset_reset
+from firn.operations.offset_reset import Step, Target, consequences, parse_target, plan, reset
+from firn.operations.offsets import PartitionOffsets, SinkOffsets, look, running_within, select
 from firn.settings import Settings
-from firn.snowflake import connect
-from spark_jobs.sink import offset_reset
-from spark_jobs.sink.identifiers import Namespace
-from spark_jobs.sink.ledger import KafkaPartition, LostPositionError, Position, TopicPartition
-from spark_jobs.sink.ledger_owner import Owner
-from spark_jobs.sink.ledger_table import LedgerTable
-from spark_jobs.sink.offset_reset import Step, Target, consequences, parse_target, plan, reset
-from spark_jobs.sink.offsets import PartitionOffsets, SinkOffsets, look, running_within, select
+from firn.snowflake.connection import connect
+from firn.snowflake.identifiers import Namespace
 from spark_jobs.sink.run import SinkRun
 from tests.support.kafka import Topic, framed
 from tests.support.sinks import committed, connector, connector_file, landed, login_of, wait_until

@@ -14,24 +14,24 @@ from snowflake.connector import SnowflakeConnection
 from firn.connector.config import SinkConfig, TableConfig
 from firn.errors import ConfigError, FirnError, PrivilegeError
 from firn.kafka.client import KafkaClient
+from firn.kafka.partitions import KafkaPartition, TopicPartition
+from firn.ledger.control import SinkRecords, State
+from firn.ledger.schema_changes import SchemaChanges
+from firn.ledger.table import LedgerTable
 from firn.settings import Settings
-from firn.snowflake import SnowflakeLogin, connect
-from firn.snowflake_faults import MissingObjectError
+from firn.sinks.context import SinkContext
+from firn.snowflake.connection import SnowflakeLogin, connect
+from firn.snowflake.faults import MissingObjectError
+from firn.snowflake.identifiers import Namespace
 from firn_local.admin import admin_login
 from firn_local.home import Home
-from spark_jobs.sink.columns.wanted import Wanted
-from spark_jobs.sink.context import SinkContext
-from spark_jobs.sink.control import SinkRecords, State
-from spark_jobs.sink.copy_into import copy_files
-from spark_jobs.sink.identifiers import Namespace
-from spark_jobs.sink.ledger import KafkaPartition, TopicPartition
-from spark_jobs.sink.ledger_table import LedgerTable
-from spark_jobs.sink.loads import Loads
-from spark_jobs.sink.reports import Staged
+from spark_jobs.sink.methods.snowpipe.copy_into import copy_files
+from spark_jobs.sink.methods.snowpipe.stage import ParquetFile, Stage
 from spark_jobs.sink.requirements import check_rights, check_snowflake
-from spark_jobs.sink.schema_changes import SchemaChanges
-from spark_jobs.sink.stage import ParquetFile, Stage
-from spark_jobs.sink.tables import ensure_variant_table
+from spark_jobs.sink.tables.loaders import Loads
+from spark_jobs.sink.tables.target_tables import ensure_variant_table
+from spark_jobs.sink.values.reports import Staged
+from spark_jobs.sink.values.schema_requests import Wanted
 from tests.support.sinks import login_of
 from tests.support.snowflake import OwnUser, admin_sql, own_user
 

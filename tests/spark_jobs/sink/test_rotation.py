@@ -11,9 +11,9 @@ import pytest
 from firn.connector.parse import parse_sink_config
 from firn.errors import AuthenticationError
 from firn.settings import Settings
-from spark_jobs.sink.context import resolve
-from spark_jobs.sink.engine import Engine
+from firn.sinks.context import resolve
 from spark_jobs.sink.run import SinkRun
+from spark_jobs.sink.spark.engine import Engine
 from tests.support.faults_checks import AT_ONCE, exactly_once
 from tests.support.kafka import Topic
 from tests.support.sinks import JSON, connector, landed, wait_until

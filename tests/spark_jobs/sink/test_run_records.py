@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Producer
 
 from firn.errors import BadRecordError, ConfigError
+from firn.ledger.positions import LostPositionError
 from firn.settings import Settings
-from spark_jobs.sink.ledger import LostPositionError
 from spark_jobs.sink.run import SinkRun
 from tests.support.kafka import Topic
 from tests.support.sinks import JSON, committed, landed, sql, wait_until

@@ -10,9 +10,9 @@ import pytest
 from firn.connector.parse import parse_sink_config
 from firn.errors import ConfigError, PrivilegeError
 from firn.settings import Settings
-from spark_jobs.sink.context import resolve
-from spark_jobs.sink.engine import Engine
+from firn.sinks.context import resolve
 from spark_jobs.sink.run import SinkRun
+from spark_jobs.sink.spark.engine import Engine
 from tests.support.kafka import Topic
 from tests.support.sinks import JSON, committed, connector
 from tests.support.snowflake import WRITER, admin_sql, drop_schema, make_schema, own_user

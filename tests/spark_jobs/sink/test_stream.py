@@ -11,18 +11,19 @@ from typing import Any
 
 import pytest
 
+from firn.dead_letters.published import Letters
 from firn.errors import FencedError, FirnError, TransientError
+from firn.kafka.partitions import TopicPartition
 from firn.kafka.ranges import OffsetRange
+from firn.ledger.positions import Ledger, Move
 from spark_jobs.sink import stream as streams
 from spark_jobs.sink.batch import Committed, StagedBatch, StopRequestedError
-from spark_jobs.sink.dead_letters import Letters
-from spark_jobs.sink.engine import EpochEngine
-from spark_jobs.sink.ledger import Ledger, Move, TopicPartition
+from spark_jobs.sink.dispatch import LettersOut, Shipped, letters_after
 from spark_jobs.sink.planner import Planner
-from spark_jobs.sink.reports import Cut, Read, Report, Reports, Stopped, Tolerated
-from spark_jobs.sink.shipping import LettersOut, Shipped, letters_after
-from spark_jobs.sink.spark_faults import EngineFailedError
+from spark_jobs.sink.spark.engine import EpochEngine
+from spark_jobs.sink.spark.faults import EngineFailedError
 from spark_jobs.sink.stream import Stream
+from spark_jobs.sink.values.reports import Cut, Read, Report, Reports, Stopped, Tolerated
 
 P0 = TopicPartition("t", 0)
 SECONDS = 10.0

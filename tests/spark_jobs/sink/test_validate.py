@@ -11,20 +11,14 @@ from cryptography.hazmat.primitives import serialization as ser
 from cryptography.hazmat.primitives.asymmetric import rsa
 from pydantic import SecretStr
 
-from firn.connector.config import (
-    ConverterConfig,
-    ErrorsConfig,
-    Format,
-    KafkaProperty,
-    ProxyConfig,
-    RegistryConfig,
-    SinkConfig,
-    SnowflakeConfig,
-)
-from firn.connector.live import check_dead_letters
-from firn.connector.live_check import LiveCheck
+from firn.connector.config import ConverterConfig, ErrorsConfig, Format, SinkConfig, SnowflakeConfig
 from firn.kafka.client import client_from_settings
-from firn.snowflake import connect, execute
+from firn.kafka.properties import KafkaProperty
+from firn.operations.validation.kafka_and_registry import check_dead_letters
+from firn.operations.validation.live_check import LiveCheck
+from firn.proxy import ProxyConfig
+from firn.registry.endpoint import RegistryConfig
+from firn.snowflake.connection import connect, execute
 from spark_jobs.sink.validate import live_checks
 from tests.support.kafka import Topic
 from tests.support.proxies import closed_port

@@ -10,10 +10,10 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 
 from firn.errors import FencedError, FirnError, TransientError
 from firn.retry import Deadline
-from firn.snowflake_faults import LockConflictError
+from firn.snowflake.faults import LockConflictError
 from spark_jobs.sink import watch
 from spark_jobs.sink.batch import PlanAgainError
-from spark_jobs.sink.spark_faults import EngineFailedError, EngineLostError, translated
+from spark_jobs.sink.spark.faults import EngineFailedError, EngineLostError, translated
 
 LOGIN: Any = None
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from firn.snowflake.columns import ColumnType, Kind, column_type
 from spark_jobs.sink.columns.cell_values import UnfitError
 from spark_jobs.sink.columns.cells import Cells, Misfit, converter, to_cells
-from spark_jobs.sink.columns.model import ColumnType, Kind, column_type
 
 QUICK = settings(max_examples=150, deadline=None)
 EXACT = Context(prec=5_000)

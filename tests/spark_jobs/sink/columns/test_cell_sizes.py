@@ -7,9 +7,9 @@ import json
 import pyarrow as pa
 import pytest
 
+from firn.snowflake.columns import column_type
 from spark_jobs.sink.columns import cell_texts
 from spark_jobs.sink.columns.cells import to_cells
-from spark_jobs.sink.columns.model import column_type
 from tests.spark_jobs.sink.columns.test_cell_properties import misfit, one
 
 NINES = "9" * 38

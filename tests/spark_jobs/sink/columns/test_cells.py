@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from firn.settings import PROJECT_ROOT
+from firn.snowflake.columns import column_type
 from spark_jobs.sink.columns.cells import Cells, to_cells
-from spark_jobs.sink.columns.model import column_type
 
 TYPES = {
     "NUMBER": ("NUMBER(38,0)", "NUMBER(20,2)"),

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.sink.columns.fit import Fitted, Fitter
-from spark_jobs.sink.columns.load import ColumnsLoad
+from firn.snowflake.columns import METADATA_COLUMN, Column, Columns, ColumnType, column_type
+from spark_jobs.sink.columns.column_mapping import Fitted, Fitter
 from spark_jobs.sink.columns.matching import Matcher, column_name
-from spark_jobs.sink.columns.model import METADATA_COLUMN, Column, Columns, ColumnType, column_type
-from spark_jobs.sink.columns.wanted import Wanted
-from spark_jobs.sink.columns.wishes import wanted
+from spark_jobs.sink.columns.schema_request import wanted
 from spark_jobs.sink.columns.writers import Writer
+from spark_jobs.sink.values.schema_requests import Wanted
+from spark_jobs.sink.values.table_loaders import ColumnsLoad
 
 CITY = Column("CITY", column_type("VARCHAR"))
 AGE = Column("AGE", column_type("NUMBER(3,0)"))

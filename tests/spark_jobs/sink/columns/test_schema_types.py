@@ -14,7 +14,7 @@ import pytest
 from google.protobuf.message_factory import GetMessageClass
 
 from firn.connector.config import ConverterConfig, Format, ProtobufOptions
-from firn.registry import RegisteredSchema
+from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.columns.cells import to_cells
 from spark_jobs.sink.columns.fields import split
 from spark_jobs.sink.columns.schema_types import schema_types

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from firn.snowflake.columns import column_type
 from spark_jobs.sink.columns.cells import to_cells
-from spark_jobs.sink.columns.model import column_type
 from spark_jobs.sink.columns.value_types import merge_types, type_of_values
 
 QUICK = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from firn.connector.config import ConverterConfig, Format, ProtobufOptions
-from firn.registry import RegisteredSchema
+from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.decode.converters import decoder_for
 from spark_jobs.sink.decode.records import Decoded, Decoder
 from spark_jobs.sink.decode.scalars import CLASSIC_ZONE

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from firn.connector.config import ConverterConfig, Format, SinkConfig
 from firn.settings import Settings
-from spark_jobs.sink.context import SinkContext
+from firn.sinks.context import SinkContext
 from spark_jobs.sink.decode import avro_file as module
 from spark_jobs.sink.decode import container, container_codecs, records
 from spark_jobs.sink.decode.avro_file import avro_file_decoder
@@ -32,7 +32,7 @@ from spark_jobs.sink.decode.records import (
 )
 from spark_jobs.sink.decode.scalars import STREAMING_ZONE
 from spark_jobs.sink.decode.schema import Node, parse_schema
-from spark_jobs.sink.worker import decoders_of
+from spark_jobs.sink.task.worker import decoders_of
 from tests.spark_jobs.sink.avro_cases import cases, parsed
 
 ORDER = {

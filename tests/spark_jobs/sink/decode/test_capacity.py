@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from firn.connector.config import ConverterConfig, Format
-from firn.registry import RegisteredSchema
+from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.decode import capacity
 from spark_jobs.sink.decode.converters import decoder_for
 from spark_jobs.sink.decode.records import OutputTooLargeError
@@ -83,7 +83,7 @@ def test_what_arrow_finds_too_long_is_said_alike() -> None:
 NAMED_OFTEN = """
 import json, resource, sys
 import pyarrow as pa
-from firn.registry import RegisteredSchema
+from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.decode import avro_decoder
 from spark_jobs.sink.decode.records import OutputTooLargeError
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from firn.connector.config import ConverterConfig, Format
-from firn.registry import RegisteredSchema
+from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.decode.converters import HoistDecoder, decoder_for
 from spark_jobs.sink.decode.records import INVALID_JSON, BadRecord, Decoded, Decoder
 from spark_jobs.sink.decode.scalars import STREAMING_ZONE

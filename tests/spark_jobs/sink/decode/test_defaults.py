@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from firn.connector.parse import check_sink_config, parse_sink_config
-from firn.registry import RegisteredSchema, SchemaKind
+from firn.registry.schemas import RegisteredSchema, SchemaKind
 from spark_jobs.sink.decode.converters import decoder_for
 from spark_jobs.sink.decode.reference import ReferenceDecoder
 from spark_jobs.sink.decode.schema import parse_schema

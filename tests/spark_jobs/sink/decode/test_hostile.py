@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from firn.connector.config import ConverterConfig, Format
-from firn.registry import RegisteredSchema
+from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.decode import Decoded, capacity
 from spark_jobs.sink.decode.converters import decoder_for
 from spark_jobs.sink.decode.records import OutputTooLargeError

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from firn.registry import RegisteredSchema
+from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.decode import records, rows
 from spark_jobs.sink.decode.records import Decoded
 from tests.spark_jobs.sink.decode.framed_cases import FRAME, decode, decoder, only, reason, references

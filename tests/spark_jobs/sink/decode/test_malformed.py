@@ -10,7 +10,13 @@ import pytest
 
 from firn.connector.config import ConverterConfig, Format
 from firn.errors import AuthenticationError, ConfigError, FirnError, TransientError
-from firn.registry import RegisteredSchema, RegistryLogin, UnknownSchemaError, registered_schema, registry_client
+from firn.registry.schemas import (
+    RegisteredSchema,
+    RegistryLogin,
+    UnknownSchemaError,
+    registered_schema,
+    registry_client,
+)
 from spark_jobs.sink.decode import records
 from spark_jobs.sink.decode.converters import decoder_for
 from spark_jobs.sink.decode.records import Decoded
@@ -116,7 +122,7 @@ def test_every_reason_is_shown_here() -> None:
         "too_large",
         "not_looked_up",
         "unreadable_header",
-    }  # the last one: tests/spark_jobs/sink/test_convert.py
+    }  # the last one: tests/spark_jobs/sink/task/test_convert.py
     assert {reason for _, _, reason in MALFORMED} == reasons - of_tables - elsewhere
 
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from firn.connector.config import ProtobufOptions
-from firn.registry import RegisteredSchema
+from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.decode import records, rows
 from spark_jobs.sink.decode.protobuf_schema import root_file
 from spark_jobs.sink.decode.records import Decoded, Decoder

@@ -1,0 +1,1 @@
+"""dbt as Firn runs it: a child process, and what it reported."""

@@ -1,0 +1,1 @@
+"""Dead letters in Kafka: what one looks like, published exactly once, read and replayed."""

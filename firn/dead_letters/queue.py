@@ -1,0 +1,100 @@
+"""Where a sink's dead letters go, and under which names. Not for making the topic (`topic`) nor for sending (`box`)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from firn.connector.config import ConverterConfig, Format, SinkConfig
+from firn.connector.converters import CLASSES, JSON_CONVERTER
+from firn.errors import ConfigError
+from firn.kafka.client import KafkaClient
+from firn.sinks.context import SinkContext
+
+
+@dataclass(frozen=True)
+class DeadLetterQueue:
+    """What every task of a sink needs to publish dead letters. Travels to executors; credentials inside are masked.
+
+    context_headers: whether letters tell where they come from and why. value_class, key_class: the converters, under
+    the names of Connect's classes.
+    """
+
+    sink: str
+    topic: str
+    context_headers: bool
+    client: KafkaClient
+    value_class: str
+    key_class: str
+
+    @property
+    def group(self) -> str:
+        """The consumer group whose offsets say which ranges, and in their metadata which records, are out."""
+        return group_of_letters(self.sink)
+
+    @property
+    def replay_group(self) -> str:
+        """The consumer group whose offsets say which letters were replayed."""
+        return group_of_replays(self.sink)
+
+    def transactional_id(self, topic_id: str, partition: int) -> str:
+        """One for each source partition: a newer producer of it fences every older one."""
+        return transactional_id(self.sink, topic_id, partition)
+
+
+def group_of_letters(sink: str) -> str:
+    """The consumer group of a sink's letters."""
+    return f"firn-dlq-{sink}"
+
+
+def group_of_replays(sink: str) -> str:
+    """The consumer group of the letters that went back."""
+    return f"firn-replay-{sink}"
+
+
+def transactional_id(sink: str, topic_id: str, partition: int) -> str:
+    """Who publishes a partition's letters, to Kafka."""
+    return f"{group_of_letters(sink)}-{topic_id}-{partition}"
+
+
+def dead_letter_queue(context: SinkContext) -> DeadLetterQueue | None:
+    """The queue of a sink; None where it stops at bad records (errors.tolerance=none), or drops them.
+
+    Raises ConfigError where the sink would read its own letters.
+    """
+    return queue_of(context.config, context.kafka)
+
+
+def queue_of(config: SinkConfig, client: KafkaClient) -> DeadLetterQueue | None:
+    """As `dead_letter_queue`, for who needs nothing but Kafka."""
+    errors = config.errors
+    if errors.tolerance != "all" or not errors.dead_letter_topic:
+        return None
+    if reads(config, errors.dead_letter_topic):
+        raise ConfigError(
+            f"The sink would read its own dead letters: {errors.dead_letter_topic} is one of its topics.",
+            where=f"errors.deadletterqueue.topic.name of sink {config.name}",
+            next_step="Name another topic there, or correct topics or topics.regex.",
+        )
+    return DeadLetterQueue(
+        sink=config.name,
+        topic=errors.dead_letter_topic,
+        context_headers=errors.dead_letter_headers,
+        client=client,
+        value_class=converter_class(config.value),
+        key_class=converter_class(config.key),
+    )
+
+
+def reads(config: SinkConfig, topic: str) -> bool:
+    """Whether a topic is one that the sink reads, or would read if it existed."""
+    if config.topics_regex is None:
+        return topic in config.topics
+    return re.fullmatch(config.topics_regex, topic) is not None
+
+
+def converter_class(converter: ConverterConfig) -> str:
+    """The class by which Connect knows a converter."""
+    if converter.format is Format.JSON and converter.json_null_is_tombstone:
+        return JSON_CONVERTER  # with schemas.enable=false
+    return next(name for name, known in CLASSES.items() if known is converter.format)

@@ -1,0 +1,87 @@
+"""Topics for dead letters: made where they are absent; theirs as Connect makes it, and large enough for its records."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from confluent_kafka import KafkaError
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.cimpl import NewTopic
+
+from firn.dead_letters.queue import DeadLetterQueue
+from firn.errors import ConfigError, FirnError
+from firn.kafka import cluster
+
+log = logging.getLogger(__name__)
+
+PARTITIONS = 1
+"""As in Connect; who wants more makes the topic."""
+
+HEADER_BYTES = 64 * 1024
+"""What the headers of a letter may add to its record."""
+
+
+def ensure_topic(admin: cluster.KafkaAdmin, queue: DeadLetterQueue, replication: int, sources: Iterable[str]) -> None:
+    """Make the topic where it is absent; one that exists stays as it is.
+
+    replication: replicas, -1 for the brokers' default. sources: the topics that are read, whose records it must take.
+    Raises ConfigError for a source of letters that is their topic, and for a number of replicas that brokers refuse.
+    """
+    names = sorted(sources)
+    if queue.topic in names:
+        raise ConfigError(
+            f"The sink would read its own dead letters: {queue.topic} is one of its topics.",
+            where=f"errors.deadletterqueue.topic.name of sink {queue.sink}",
+            next_step="Name another topic there.",
+        )
+    if cluster.find_topics(admin, [queue.topic]):
+        return
+    make_topic(admin, queue.sink, queue.topic, replication, _like(admin, names))
+
+
+def make_topic(admin: cluster.KafkaAdmin, sink: str, name: str, replication: int, config: Mapping[str, str]) -> None:
+    """Make a topic with its settings; that somebody else made it meanwhile is as good. Errors: as `ensure_topic`."""
+    topic = NewTopic(name, PARTITIONS, replication, config=dict(config))
+    doing = f"create topic {name} for dead letters"
+    answer = admin.wait(admin.client.create_topics([topic], request_timeout=cluster.REQUEST_SECONDS), doing)[name]
+    if isinstance(answer, KafkaError) and answer.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+        raise _refused(admin, sink, replication, answer, doing)
+    log.info("made topic %s", name)
+
+
+def _refused(admin: cluster.KafkaAdmin, sink: str, replication: int, error: KafkaError, doing: str) -> FirnError:
+    if error.code() == KafkaError.INVALID_REPLICATION_FACTOR:
+        return ConfigError(
+            f"The brokers cannot {doing} with {replication} replicas: {error.str()}",
+            where=f"errors.deadletterqueue.topic.replication.factor of sink {sink}",
+            next_step="Set it to the number of brokers or less (-1: the brokers' default), or make the topic.",
+        )
+    return admin.faults.explain(error, doing)
+
+
+def _like(admin: cluster.KafkaAdmin, sources: list[str]) -> dict[str, str]:
+    """Topic settings with which the letters of these topics are taken, and kept as long as their records are."""
+    settings = [found for name in sources if (found := settings_of(admin, name))]
+    if not settings:
+        return {}
+    largest = max(int(found["max.message.bytes"]) for found in settings)
+    retentions = [-1 if "compact" in found["cleanup.policy"] else int(found["retention.ms"]) for found in settings]
+    # Letters have the times of their records, by which a shorter retention would drop those of old records at once.
+    longest = -1 if -1 in retentions else max(retentions)
+    return {"max.message.bytes": str(largest + HEADER_BYTES), "retention.ms": str(longest)}
+
+
+def settings_of(admin: cluster.KafkaAdmin, topic: str) -> dict[str, str]:
+    """A topic's settings; empty where this login may not read them."""
+    doing = f"read the settings of topic {topic}"
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    answers = admin.wait(admin.client.describe_configs([resource], request_timeout=cluster.REQUEST_SECONDS), doing)
+    answer = answers[resource]
+    if not isinstance(answer, KafkaError):
+        return {name: entry.value for name, entry in answer.items()}
+    if answer.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        log.warning("DESCRIBE_CONFIGS on topic %s is not granted: its settings cannot be looked at", topic)
+        return {}
+    raise admin.faults.explain(answer, doing)

@@ -1,0 +1,98 @@
+"""What killed programs leave on this machine: Spark's folders, files on their way to the stage, rotated logs.
+
+Firn cleans up after itself when it ends in order; a process that is killed cannot. Removes only what has not been
+touched for a while and nothing that runs can want. Not for what a sink left in Snowflake and Kafka (`firn sink clean`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+_ROTATED = re.compile(r"(sink|spark)-.+\.log\.\d+")
+_SPARK = re.compile(r"(blockmgr|spark)-[0-9a-f-]{36}")
+_SHIPPED = re.compile(r"firn-[a-z0-9_]{8}")
+"""What `spark_jobs.sink.task.partition_task` makes for the files of one task: Python's name of a temporary folder."""
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A file or folder that nothing needs any more. size: bytes."""
+
+    kind: str
+    path: Path
+    size: int
+
+
+def find_leftovers(home: Path, *, log_days: float, hours: float, now: float) -> list[Leftover]:
+    """Look for leftovers under `home` and in the folder of temporary files. now: seconds since the epoch.
+
+    log_days: rotated logs are kept for so long. hours: what else nobody has written to for so long is left over, if it
+    is not younger than a Spark that still runs: an idle one writes nothing and wants its folders all the same.
+    """
+    untouched = now - hours * 3600
+    spark = min(untouched, _oldest_spark())
+    wanted = (
+        ("rotated log", home / "logs", _ROTATED, now - log_days * 86_400),
+        ("Spark folder", home / "spark", _SPARK, spark),
+        ("task folder", Path(tempfile.gettempdir()), _SHIPPED, spark),
+    )
+    return [
+        Leftover(kind, path, _size(path))
+        for kind, folder, name, before in wanted
+        for path in _own(folder, name)
+        if _touched(path) < before
+    ]
+
+
+def remove_leftover(leftover: Leftover) -> bool:
+    """Remove it; whether it is gone. What cannot be removed now is found again."""
+    if leftover.path.is_dir():
+        shutil.rmtree(leftover.path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            leftover.path.unlink(missing_ok=True)
+    return not leftover.path.exists()
+
+
+def _own(folder: Path, name: re.Pattern[str]) -> Iterator[Path]:
+    """What in a folder has such a name and is this user's."""
+    with suppress(OSError):
+        for path in sorted(folder.iterdir()):
+            with suppress(OSError):
+                if name.fullmatch(path.name) and not path.is_symlink() and path.stat().st_uid == os.getuid():
+                    yield path
+
+
+def _oldest_spark() -> float:
+    """When the oldest JVM of Spark that this machine still runs was started; infinity where none does."""
+    started = float("inf")
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if any("org.apache.spark" in part for part in process.cmdline()):
+                started = min(started, process.create_time())
+    return started
+
+
+def _touched(path: Path) -> float:
+    """When something was last written in it, or infinity where that cannot be seen."""
+    try:
+        return max(each.lstat().st_mtime for each in (path, *path.rglob("*")))
+    except OSError:
+        return float("inf")
+
+
+def _size(path: Path) -> int:
+    size = 0
+    for each in (path, *path.rglob("*")):
+        with suppress(OSError):
+            size += each.lstat().st_size if not each.is_dir() else 0
+    return size

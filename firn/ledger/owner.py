@@ -1,0 +1,151 @@
+"""The owner row of a sink as a value: which run holds it, when it was last heard of, and what it writes where.
+
+Also the rule that two sinks do not write one topic into one table. Not for its SQL (`ledger_rows`), nor for positions
+(`ledger`). FIRN_OFFSETS has fixed columns: the row keeps the run id in TOPIC_ID and a small JSON document in BATCH_ID.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, astuple, dataclass, field, fields
+
+from firn.errors import TerminalError
+from firn.snowflake.identifiers import quoted
+
+
+class SharedTargetError(TerminalError):
+    """Another sink writes the same topic into the same table: every record would be there twice."""
+
+
+class SinkRunsError(TerminalError):
+    """Positions cannot be set while a run holds the sink and gives signs of life."""
+
+
+class CleaningError(TerminalError):
+    """The sink's name is being retired: nobody may run it or set its positions until that has ended."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What a sink has brought, over all its runs: rows, bytes of their texts, batches, and what it left out."""
+
+    records: int = 0
+    bytes: int = 0
+    batches: int = 0
+    bad_records: int = 0
+    dead_letters: int = 0
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
+
+    @classmethod
+    def of(cls, read: object) -> Totals:
+        """What a document holds; all 0 where it holds something else."""
+        given = read if isinstance(read, dict) else {}
+        return cls(*(int(given.get(each.name) or 0) for each in fields(cls)))
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who may write for a sink.
+
+    epoch: raised by every claim and reset. run_id: the run that claimed; empty once it ended in order, and after a
+    reset. silent_seconds: since its last sign of life, by Snowflake's clock alone. targets: topic -> table of the last
+    claim. kept: staged files, as paths in the stage, that COPY refused and that clean-ups leave. claimed: whether
+    a run ever claimed it (a reset may come first). shared: whether doubles were asked for (firn.share.target).
+    letters: whether the sink ever had a dead-letter topic, so that some may be out that are not committed.
+    cleaning: whether `firn sink clean` has begun to remove what the sink left; its last step removes this row.
+    totals: what the sink has brought; they move with the rows, in one transaction.
+    """
+
+    epoch: int
+    run_id: str
+    silent_seconds: float
+    targets: Mapping[str, str] = field(default_factory=dict)
+    kept: tuple[str, ...] = ()
+    claimed: bool = True
+    shared: bool = False
+    letters: bool = False
+    cleaning: bool = False
+    totals: Totals = Totals()
+
+    @classmethod
+    def of(cls, epoch: int, run_id: str, silent_seconds: float, document: str) -> Owner:
+        """The owner of a row. A document of another shape, or of an older Firn, counts as empty."""
+        try:
+            read = json.loads(document)
+            targets = {str(topic): str(table) for topic, table in read["targets"].items()}
+            kept = tuple(map(str, read["kept"]))
+            claimed, shared = read.get("claimed") is not False, read.get("shared") is True
+            letters, cleaning = read.get("letters") is True, read.get("cleaning") is True
+            totals = Totals.of(read.get("totals"))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return cls(epoch, run_id, silent_seconds)
+        return cls(epoch, run_id, silent_seconds, targets, kept, claimed, shared, letters, cleaning, totals)
+
+    @property
+    def document(self) -> str:
+        """What the row keeps in BATCH_ID; `of` reads it."""
+        document: dict[str, object] = {"targets": dict(self.targets), "kept": list(self.kept)}
+        if not self.claimed:
+            document["claimed"] = False
+        if self.totals != Totals():
+            document["totals"] = asdict(self.totals)
+        return json.dumps(document | {name: True for name in ("shared", "letters", "cleaning") if getattr(self, name)})
+
+    def runs(self, within: float) -> bool:
+        """Whether a run holds the sink and gave a sign of life in the last `within` seconds."""
+        return bool(self.run_id) and self.silent_seconds < within
+
+    @property
+    def sign_of_life(self) -> str:
+        """When it was last heard of, for a message."""
+        state = "runs or was killed" if self.run_id else "ended in order"
+        return f"last sign of life {spoken(self.silent_seconds)} ago ({state})"
+
+
+def spoken(seconds: float) -> str:
+    """A duration as a person says it."""
+    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} seconds"
+
+
+def check_targets(sink: str, own: Owner | None, targets: Mapping[str, str], others: Mapping[str, Owner]) -> None:
+    """Raise SharedTargetError where one of `others` writes a topic into the table that `targets` names for it.
+
+    Tables compare as Snowflake stores their names. A pair that the sink claimed before without sharing is its own: it
+    goes on when somebody else was allowed to share it.
+    """
+    held = set() if own is None or own.shared else _pairs(own.targets)
+    wanted = _pairs(targets) - held
+    faults = [
+        f"  topic {topic} into table {table}: sink {name}, {other.sign_of_life}"
+        for name, other in sorted(others.items())
+        for topic, table in sorted(wanted & _pairs(other.targets))
+    ]
+    if faults:
+        raise SharedTargetError(
+            "Another sink writes the same topic into the same table; every record would be there twice:\n"
+            + "\n".join(faults),
+            where=f"sink {sink}",
+            next_step="Stop using one of the two names (a sink that was renamed goes on under its old name), or set "
+            "firn.share.target=true if doubles are intended.",
+        )
+
+
+def check_not_cleaning(sink: str, owner: Owner | None) -> None:
+    """Raise CleaningError where a clean of the sink has begun and not ended."""
+    if owner and owner.cleaning:
+        raise CleaningError(
+            f"Sink {sink} is being cleaned since {spoken(owner.silent_seconds)}: what it needs may be gone already.",
+            where=f"sink {sink}",
+            next_step="Let `firn sink clean <config>` end, or give it again where it was interrupted. Started after "
+            "that, the sink begins anew, where auto.offset.reset says.",
+        )
+
+
+def _pairs(targets: Mapping[str, str]) -> set[tuple[str, str]]:
+    return {(topic, quoted(table)) for topic, table in targets.items()}

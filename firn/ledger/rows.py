@@ -1,0 +1,177 @@
+"""The statements of FIRN_OFFSETS, one place for each. Not for their order and what follows from it (`ledger_table`).
+
+Snowflake's documented grammar: CREATE TABLE ... AS SELECT, UPDATE ... FROM, VALUES, DATEDIFF, SYSDATE
+(https://docs.snowflake.com/en/sql-reference/sql/create-table, .../update, .../functions/sysdate). All times are
+SYSDATE(): Snowflake's own clock in UTC, whatever the time zone of the session or the clock of this machine.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+from firn.errors import TerminalError
+from firn.kafka.partitions import TopicPartition
+from firn.ledger.owner import Owner
+from firn.ledger.positions import Move, Position
+from firn.snowflake.connection import execute, query
+
+if TYPE_CHECKING:
+    from snowflake.connector import SnowflakeConnection
+
+_CREATE = """
+CREATE TABLE {table} (
+  SINK VARCHAR, TOPIC VARCHAR, PARTITION NUMBER(10, 0), NEXT_OFFSET NUMBER(19, 0), EPOCH NUMBER(19, 0),
+  TOPIC_ID VARCHAR, ROW_ERRORS NUMBER(19, 0), BATCH_ID VARCHAR, UPDATED_AT TIMESTAMP_NTZ
+) AS SELECT '', '', -1, 0, 0, '', 0, '', SYSDATE()
+"""
+_LOCK = "UPDATE {table} SET UPDATED_AT = SYSDATE() WHERE SINK = ''"
+_READ = """
+SELECT SINK, TOPIC, PARTITION, NEXT_OFFSET, EPOCH, TOPIC_ID, BATCH_ID, UPDATED_AT,
+       DATEDIFF(MILLISECOND, UPDATED_AT, SYSDATE()) AS SILENT
+FROM {table} WHERE SINK = ? OR (TOPIC = '' AND PARTITION = -1)
+"""
+_INSERT = """
+INSERT INTO {table} (SINK, TOPIC, PARTITION, NEXT_OFFSET, EPOCH, TOPIC_ID, ROW_ERRORS, BATCH_ID, UPDATED_AT)
+SELECT ?, COLUMN1, COLUMN2, COLUMN3, COLUMN4, COLUMN5, 0, COLUMN6, SYSDATE() FROM VALUES {values}
+"""
+# Not UPDATED_AT: the last sign of life is read after the epoch was raised.
+_RAISE = """
+UPDATE {table} SET EPOCH = GREATEST(EPOCH + 1, {least}) WHERE SINK = ? AND TOPIC = '' AND PARTITION = -1
+"""
+_OWNER = """
+UPDATE {table} SET {changes}UPDATED_AT = SYSDATE()
+WHERE SINK = ? AND TOPIC = '' AND PARTITION = -1 AND EPOCH = ? AND TOPIC_ID = ?
+"""
+_MOVE = """
+UPDATE {table} SET NEXT_OFFSET = MOVED.END_OFFSET, BATCH_ID = ?, UPDATED_AT = SYSDATE()
+FROM (SELECT COLUMN1 AS TOPIC, COLUMN2 AS PARTITION, COLUMN3 AS START_OFFSET, COLUMN4 AS END_OFFSET
+      FROM VALUES {values}) AS MOVED
+WHERE {table}.SINK = ? AND {table}.TOPIC = MOVED.TOPIC AND {table}.PARTITION = MOVED.PARTITION
+  AND {table}.NEXT_OFFSET = MOVED.START_OFFSET
+"""
+_PLACE = """
+UPDATE {table} SET NEXT_OFFSET = PLACED.NEXT_OFFSET, TOPIC_ID = PLACED.TOPIC_ID, BATCH_ID = ?, UPDATED_AT = SYSDATE()
+FROM (SELECT COLUMN1 AS TOPIC, COLUMN2 AS PARTITION, COLUMN3 AS NEXT_OFFSET, COLUMN4 AS TOPIC_ID
+      FROM VALUES {values}) AS PLACED
+WHERE {table}.SINK = ? AND {table}.TOPIC = PLACED.TOPIC AND {table}.PARTITION = PLACED.PARTITION
+"""
+_DELETE = "DELETE FROM {table} WHERE SINK = ?"
+# The lock row's own EPOCH: the highest one of a sink whose rows were deleted.
+_FLOOR = "UPDATE {table} SET EPOCH = GREATEST(EPOCH, {least}) WHERE SINK = ''"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What one statement saw: this sink's owner and positions, and the owners of the other sinks, by name.
+
+    floor: no sink begins at this epoch or below it, for a sink that was deleted may have had it.
+    """
+
+    owner: Owner | None
+    positions: dict[TopicPartition, Position]
+    others: dict[str, Owner]
+    floor: int
+
+
+class LedgerRows:
+    """FIRN_OFFSETS by its full name, as one sink uses it. Each write returns how many rows it changed."""
+
+    def __init__(self, table: str, sink: str) -> None:
+        self._table, self._sink = table, sink
+
+    def create(self, connection: SnowflakeConnection) -> None:
+        """Make the table together with its lock row; an error where it is there already."""
+        execute(connection, _CREATE.format(table=self._table))
+
+    def lock(self, connection: SnowflakeConnection) -> int:
+        """Update the lock row: the next one who does so waits until this transaction has ended."""
+        return execute(connection, _LOCK.format(table=self._table))
+
+    def raise_epoch(self, connection: SnowflakeConnection, above: int = 0) -> int:
+        """Add one to the owner row's epoch, or more to get above `above`; 0 before the first claim.
+
+        No batch can commit from here on.
+        """
+        return execute(connection, _RAISE.format(table=self._table, least=above + 1), (self._sink,))
+
+    def read(self, connection: SnowflakeConnection) -> Snapshot:
+        """All that a claim looks at. Raises TerminalError for rows that are there twice: keys are not enforced."""
+        rows = query(connection, _READ.format(table=self._table), (self._sink,))
+        own = [row for row in rows if row["SINK"] == self._sink]
+        self._check_single(own)
+        owners = {row["SINK"]: _owner(row) for row in rows if row["TOPIC"] == ""}
+        floor = owners.pop("", None)
+        owner = owners.pop(self._sink, None)
+        positions = {TopicPartition(r["TOPIC"], int(r["PARTITION"])): _position(r) for r in own if r["TOPIC"] != ""}
+        return Snapshot(owner, positions, owners, floor.epoch if floor else 0)
+
+    def insert_owner(self, connection: SnowflakeConnection, owner: Owner) -> int:
+        """The owner row of a sink that has none."""
+        return self._insert(connection, [("", -1, 0, owner.epoch, owner.run_id, owner.document)])
+
+    def insert_positions(
+        self, connection: SnowflakeConnection, positions: Mapping[TopicPartition, Position], batch_id: str
+    ) -> int:
+        """Rows of partitions that have none."""
+        return self._insert(
+            connection, [(w.topic, w.partition, p.next_offset, 0, p.topic_id, batch_id) for w, p in positions.items()]
+        )
+
+    def update_owner(self, connection: SnowflakeConnection, epoch: int, run_id: str, **changes: str) -> int:
+        """A sign of life of the run that holds `epoch`, with changes by column; 0 where it holds it no more."""
+        columns = "".join(f"{column} = ?, " for column in changes)
+        statement = _OWNER.format(table=self._table, changes=columns)
+        return execute(connection, statement, (*changes.values(), self._sink, epoch, run_id))
+
+    def move(self, connection: SnowflakeConnection, batch_id: str, moves: Sequence[Move]) -> int:
+        """Move partitions to their new positions, those that stand where the batch began."""
+        values: list[Any] = [v for m in moves for v in (m.where.topic, m.where.partition, m.start, m.end)]
+        statement = _MOVE.format(table=self._table, values=_placeholders(len(moves), 4))
+        return execute(connection, statement, (batch_id, *values, self._sink)) if moves else 0
+
+    def place(
+        self, connection: SnowflakeConnection, batch_id: str, positions: Mapping[TopicPartition, Position]
+    ) -> int:
+        """Set partitions to positions, wherever they stand."""
+        values: list[Any] = [v for w, p in positions.items() for v in (w.topic, w.partition, p.next_offset, p.topic_id)]
+        statement = _PLACE.format(table=self._table, values=_placeholders(len(positions), 4))
+        return execute(connection, statement, (batch_id, *values, self._sink)) if positions else 0
+
+    def delete(self, connection: SnowflakeConnection, epoch: int) -> int:
+        """Delete all rows of the sink; no sink begins at `epoch` or below it from then on."""
+        execute(connection, _FLOOR.format(table=self._table, least=epoch))
+        return execute(connection, _DELETE.format(table=self._table), (self._sink,))
+
+    def _insert(self, connection: SnowflakeConnection, rows: Sequence[tuple[Any, ...]]) -> int:
+        if not rows:
+            return 0
+        statement = _INSERT.format(table=self._table, values=_placeholders(len(rows), 6))
+        return execute(connection, statement, (self._sink, *(value for row in rows for value in row)))
+
+    def _check_single(self, own: Sequence[Mapping[str, Any]]) -> None:
+        counted = Counter("the owner row" if r["TOPIC"] == "" else f"{r['TOPIC']}-{r['PARTITION']}" for r in own)
+        twice = sorted(name for name, count in counted.items() if count > 1)
+        if twice:
+            raise TerminalError(
+                f"The ledger holds rows of sink {self._sink} more than once: {', '.join(twice)}.",
+                where=self._table,
+                next_step="Somebody changed it by hand. Look at the rows of this SINK with `firn sql` and leave one of "
+                "each: that with the position up to which the table holds all records.",
+            )
+
+
+def _owner(row: Mapping[str, Any]) -> Owner:
+    return Owner.of(int(row["EPOCH"]), row["TOPIC_ID"], int(row["SILENT"]) / 1000, row["BATCH_ID"])
+
+
+def _position(row: Mapping[str, Any]) -> Position:
+    updated = row["UPDATED_AT"]  # empty in a row that somebody inserted by hand
+    return Position(int(row["NEXT_OFFSET"]), row["TOPIC_ID"], updated and updated.replace(tzinfo=UTC))
+
+
+def _placeholders(rows: int, columns: int) -> str:
+    return ", ".join([f"({', '.join('?' * columns)})"] * rows)

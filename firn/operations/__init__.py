@@ -1,0 +1,1 @@
+"""What a person does with a sink that runs or has run: status, offsets, logs, reports, validation."""

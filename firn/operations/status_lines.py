@@ -1,0 +1,157 @@
+"""A sink's status as lines for a person: each figure with the value that is good, and a word that says whether it is.
+
+What is good is what the course on this pipeline calls good: running, a task at least, records increasing, fewer than
+1000 records waiting, no errors. Not for what the figures are (`status`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from firn.ledger.owner import spoken
+from firn.operations.health import Word
+from firn.operations.observation import PartitionLag
+from firn.operations.status import FRESH_SECONDS, Status, written
+from firn.plural import counted
+
+GOOD_LAG = 1000
+"""Fewer records than these may wait."""
+GOOD, LOOK = "good", "look"
+PARTITION_COLUMNS = ("topic", "partition", "table", "next_offset", "end_offset", "lag", "oldest", "state", "mark")
+SINK_COLUMNS = ("sink", "state", "since", "tasks", "records", "records/s", "lag", "oldest", "last commit", "mark")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of a status: `good` is the value that is good, `mark` says good or look; empty where neither applies."""
+
+    figure: str
+    value: str
+    good: str = ""
+    mark: str = ""
+
+
+def figures(status: Status) -> list[Figure]:
+    """All figures of one sink."""
+    row = status.row()
+    return [
+        Figure("state", row["state"], Word.RUNNING.value, _state_mark(status)),
+        Figure("tasks", _tasks(status), "1 or more", _mark(status, bool(status.tasks))),
+        Figure(
+            "records",
+            f"{status.totals.records:,}",
+            "increasing",
+            _mark(status, _increasing(status)),
+        ),
+        Figure("records/s", _number(row["records_per_second"])),
+        Figure("bytes/s", _number(row["bytes_per_second"])),
+        Figure("batch seconds", _number(row["batch_seconds"])),
+        *_lags(status),
+        Figure("last commit", _last_commit(status)),
+        Figure("error rate", _error_rate(status), "0%", GOOD if not status.totals.bad_records else LOOK),
+        Figure("dead letters", f"{status.totals.dead_letters:,}"),
+        Figure("errors", _errors(row), "0", LOOK if row["errors"] else GOOD),
+        Figure("schema ids seen", ", ".join(map(str, row["schema_ids"]))),
+        Figure("measured", _measured(status)),
+    ]
+
+
+def partition_row(each: PartitionLag) -> dict[str, Any]:
+    """One partition by the names of PARTITION_COLUMNS."""
+    bad = each.ahead or each.state in ("recreated", "expired", "gone", "blocked") or (each.lag or 0) >= GOOD_LAG
+    shown = {name: getattr(each, name) for name in PARTITION_COLUMNS[:6]}
+    return {**shown, "oldest": age(each.lag_seconds), "state": each.state, "mark": LOOK if bad else GOOD}
+
+
+def sink_row(status: Status) -> dict[str, Any]:
+    """One sink by the names of SINK_COLUMNS."""
+    row = status.row()
+    marks = {each.figure for each in figures(status) if each.mark == LOOK}
+    values = (
+        status.sink,
+        row["state"],
+        row["since"],
+        status.tasks,
+        row["records"],
+        _number(row["records_per_second"]),
+        row["lag"],
+        age(row["lag_seconds"]),
+        row["last_commit"],
+        f"{LOOK}: {', '.join(sorted(marks))}" if marks else GOOD,
+    )
+    return dict(zip(SINK_COLUMNS, values, strict=True))
+
+
+def age(seconds: float | None) -> str:
+    """A duration for a cell; empty where it is not known."""
+    return "" if seconds is None else spoken(seconds)
+
+
+def _state_mark(status: Status) -> str:
+    if not status.verdict.well:
+        return LOOK
+    return GOOD if status.verdict.word is Word.RUNNING else ""
+
+
+def _mark(status: Status, good: bool) -> str:
+    """Nothing is asked of a sink that rests because somebody wants it so, and nothing is said that Kafka must tell."""
+    if not status.whole or (status.verdict.well and not status.working):
+        return ""
+    return GOOD if good else LOOK
+
+
+def _tasks(status: Status) -> str:
+    tasks = "" if status.tasks is None else str(status.tasks)
+    return f"{tasks} (tasks.max {status.tasks_max})" if status.tasks_max else tasks
+
+
+def _increasing(status: Status) -> bool:
+    """Records come in, or none waits."""
+    seen = status.seen
+    if not seen or not seen.lag:
+        return True
+    recent = seen.last_commit is not None and (status.at - seen.last_commit).total_seconds() < FRESH_SECONDS
+    return recent or bool(status.rate("records_per_second"))
+
+
+def _lags(status: Status) -> list[Figure]:
+    if not status.whole or status.seen is None:
+        return [Figure("lag", "not known", f"< {GOOD_LAG}", LOOK)]
+    lag, worst = status.seen.lag, status.worst
+    waiting = f"{lag:,} {'record' if lag == 1 else 'records'}"
+    lines = [Figure("lag", waiting, f"< {GOOD_LAG}", GOOD if lag < GOOD_LAG else LOOK)]
+    if worst:
+        lines.append(Figure("worst partition", f"{worst.lag:,} in {worst.topic}-{worst.partition}"))
+    lines.append(Figure("oldest record", age(status.seen.lag_seconds)))
+    ahead = ", ".join(f"{each.topic}-{each.partition}" for each in status.partitions if each.ahead)
+    if ahead:
+        lines.append(Figure("ledger past Kafka's end", ahead, "none", LOOK))
+    return lines
+
+
+def _last_commit(status: Status) -> str:
+    last = status.seen.last_commit if status.seen else None
+    return f"{written(last)}, {spoken((status.at - last).total_seconds())} ago" if last else "none"
+
+
+def _error_rate(status: Status) -> str:
+    bad = status.totals.bad_records
+    return f"{status.error_percent:.3g}% ({bad:,} bad records)" if bad else "0%"
+
+
+def _errors(row: dict[str, Any]) -> str:
+    """Ends of the driver that were not in order, since its supervisor began."""
+    text = f"{row['errors']} ({counted(row['restarts'], 'restart')})" if row["restarts"] else str(row["errors"])
+    return f"{text}; the last: {row['last_error']}" if row["last_error"] else text
+
+
+def _measured(status: Status) -> str:
+    if status.stats_age is None:
+        return "never: no supervisor wrote of it"
+    record = status.seen.record if status.seen else None
+    return f"{spoken(status.stats_age)} ago by {record.seen_on if record else 'its supervisor'}"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:,.1f}"

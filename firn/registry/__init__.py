@@ -1,0 +1,1 @@
+"""The schema registry: logging in, schemas by id, subjects, and its refusals explained."""

@@ -1,0 +1,120 @@
+"""Everything a run of one sink needs, put together once from its configuration, the settings and Secrets Manager.
+
+A secret is read only where the configuration leaves something out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from firn.connector.config import ConverterConfig, SinkConfig, SnowflakeConfig
+from firn.connector.converters import REGISTRY_FORMATS
+from firn.errors import ConfigError
+from firn.kafka.client import KafkaClient, kafka_client, needs_secret
+from firn.keys import IN_CONNECTOR
+from firn.registry.login import RegistryLogin, login_from_config, login_from_secret
+from firn.secrets import KafkaSecret, RegistrySecret, SnowflakeSecret, read_secret
+from firn.settings import Settings
+from firn.snowflake.connection import SnowflakeLogin, login_from, login_without_secret, with_url
+from firn.snowflake.identifiers import Namespace
+
+
+@dataclass(frozen=True)
+class SinkContext:
+    """Resolved inputs of a run. Secrets inside are masked; the whole value may travel to executors, never to disk.
+
+    A registry is None where the converter needs none.
+    """
+
+    config: SinkConfig
+    settings: Settings
+    kafka: KafkaClient
+    value_registry: RegistryLogin | None
+    key_registry: RegistryLogin | None
+    login: SnowflakeLogin
+
+    @property
+    def namespace(self) -> Namespace:
+        """Where tables, stage and ledger live."""
+        return Namespace(self.login.database, self.login.schema)
+
+
+def resolve(config: SinkConfig, settings: Settings) -> SinkContext:
+    """Read what the configuration leaves out from settings and secrets. Raises the errors of `read_secret`."""
+    return SinkContext(
+        config=config,
+        settings=settings,
+        kafka=kafka_login(config, settings),
+        value_registry=registry_login(config, config.value, settings),
+        key_registry=registry_login(config, config.key, settings),
+        login=snowflake_login(config, settings),
+    )
+
+
+def spark_log(settings: Settings, sink: str) -> Path:
+    """The file that Spark writes its log to, on the machine of the driver; older ones have a number behind it."""
+    return settings.home / "logs" / f"spark-{sink}.log"
+
+
+def kafka_login(config: SinkConfig, settings: Settings) -> KafkaClient:
+    """What Kafka's clients are told. Raises the errors of `read_secret`, and ConfigError."""
+    secret = None
+    if needs_secret(config.kafka):
+        secret = read_secret(settings, settings.kafka_secret_id, KafkaSecret)
+    return kafka_client(settings, secret, config.kafka)
+
+
+def check_runnable(config: SinkConfig) -> None:
+    """Raise ConfigError for what is valid and cannot be run yet."""
+    if config.pending:
+        lines = "\n".join(f"  {each}" for each in config.pending)
+        raise ConfigError(
+            f"The configuration is valid, but this cannot be run yet:\n{lines}",
+            where=f"sink {config.name}",
+            next_step="Change these parameters; `firn sink validate` shows all of them.",
+        )
+
+
+def registry_login(config: SinkConfig, converter: ConverterConfig, settings: Settings) -> RegistryLogin | None:
+    """How a converter reaches its registry; None for one without. Raises the errors of `read_secret`, ConfigError."""
+    if converter.format not in REGISTRY_FORMATS:
+        return None
+    if converter.registry:
+        return login_from_config(converter.registry, config.proxy)
+    return login_from_secret(read_secret(settings, settings.registry_secret_id, RegistrySecret), config.proxy)
+
+
+def snowflake_login(config: SinkConfig, settings: Settings) -> SnowflakeLogin:
+    """Who writes the rows, and where. Raises the errors of `read_secret`, ConfigError."""
+    given = config.snowflake
+    login = own_snowflake_login(given, settings) or _login_of_secret(given, settings)
+    return replace(
+        login,
+        role=given.role or login.role,
+        warehouse=given.warehouse or login.warehouse,
+        database=given.database or login.database,
+        schema=given.schema or login.schema,
+        proxy=config.proxy,
+    )
+
+
+def own_snowflake_login(given: SnowflakeConfig, settings: Settings) -> SnowflakeLogin | None:
+    """The login of a configuration that names account, user and key itself; None for one that needs the secret."""
+    if not (given.url and given.user and given.private_key):
+        return None
+    return login_without_secret(settings, given.url, given.user, given.private_key, given.private_key_passphrase)
+
+
+def _login_of_secret(given: SnowflakeConfig, settings: Settings) -> SnowflakeLogin:
+    login = login_from(settings, read_secret(settings, settings.snowflake_secret_id, SnowflakeSecret))
+    if given.url:
+        login = with_url(login, given.url)
+    if given.private_key:
+        login = replace(
+            login,
+            private_key=given.private_key,
+            private_key_passphrase=given.private_key_passphrase,
+            key_place=IN_CONNECTOR,
+        )
+    return replace(login, user=given.user or login.user)

@@ -1,0 +1,1 @@
+"""One way into Snowflake: sessions, transactions, names, grants, and its refusals explained."""

@@ -1,0 +1,123 @@
+"""Records fitted to the columns of their table: a canonical text for each value, and what would not fit.
+
+Every judgement about a value is made here and in `placement`, record by record, so that a COPY of what is staged cannot
+fail for one. Not for single values (`cells`) or for doing what a table would need (`evolution`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from firn.snowflake.identifiers import MAX_NAME
+from spark_jobs.sink.columns.column_assignment import Placement, SchemaTypes, present
+from spark_jobs.sink.columns.fields import split
+from spark_jobs.sink.columns.matching import Matcher, column_name
+from spark_jobs.sink.columns.schema_request import Wishes
+from spark_jobs.sink.columns.value_types import type_of_values
+from spark_jobs.sink.columns.writers import Message, Writer
+from spark_jobs.sink.decode.records import NOT_AN_OBJECT, BadRecord
+from spark_jobs.sink.values.table_loaders import ColumnsLoad
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Canonical texts by column (None where no record has a value), and bad records in order of row."""
+
+    texts: list[pa.StringArray | None]
+    bad: tuple[BadRecord, ...]
+
+
+class Fitter:
+    """Fits the records of one partition. `wishes` gathers what the table would need; where there are any, what was
+    fitted is not to be staged.
+
+    types_of: the types that a schema gives to the fields of the records that it wrote. strict: whether nothing behind
+    the first bad record is to be loaded (errors.tolerance=none), so that it changes no table either.
+    """
+
+    def __init__(self, load: ColumnsLoad, types_of: SchemaTypes, *, strict: bool) -> None:
+        self._load, self._types_of, self._strict = load, types_of, strict
+        self._matcher = Matcher(load.columns)
+        self._known: set[Writer] = set()
+        self.wishes = Wishes()
+
+    def fit(
+        self, content: pa.StringArray, schema_ids: pa.Int32Array, messages: Sequence[Message] | None = None
+    ) -> Fitted:
+        """Fit n JSON texts, none of them null. schema_ids, messages: who wrote them, as `Writers` takes it."""
+        fields = split(content)
+        batch = Placement(self._load, schema_ids, messages, self._types_of, strict=self._strict)
+        batch.refuse(fields.not_objects, NOT_AN_OBJECT, "a record without fields has no columns: it must be an object")
+        unknown: dict[str, pa.StringArray] = {}
+        for field, raw in fields.texts.items():
+            at = self._matcher.column_of(field)
+            if at is None:
+                unknown[field] = raw
+            else:
+                batch.put(at, field, raw)
+        if self._load.grow:
+            batch.refuse_twins(unknown)
+            without_name = {field: raw for field, raw in unknown.items() if not _nameable(field)}
+            batch.refuse_unknown(without_name, "none can have that name")
+        else:
+            batch.refuse_unknown(unknown, "none is added (auto.evolve)")
+        absent = batch.absent()
+        if self._load.grow:
+            self._wish(batch, unknown, absent)
+        else:
+            batch.refuse_absent(absent)
+        return Fitted(batch.texts, batch.bad)
+
+    def _wish(
+        self, batch: Placement, unknown: Mapping[str, pa.StringArray], absent: Mapping[int, npt.NDArray[np.int64]]
+    ) -> None:
+        """Gather wishes from the records that are not bad for another reason."""
+        if not self._load.exists and len(batch.good()):
+            self.wishes.note(batch.schema_of(batch.good()))
+        self._wish_for_schemas(batch)
+        for field, raw in unknown.items():
+            if _nameable(field):
+                self._wish_for_field(batch, field, raw)
+        for at, rows in absent.items():
+            if len(rows := batch.good_of(rows)):
+                self.wishes.note(batch.schema_of(rows))
+                self.wishes.nullable[self._load.columns[at].name] = None
+        for row, column, wider in batch.narrow:
+            if len(batch.good_of(np.array([row]))):
+                self.wishes.note(batch.schema_of(np.array([row])))
+                self.wishes.widen_column(column, wider)
+
+    def _wish_for_schemas(self, batch: Placement) -> None:
+        """A schema's fields get their columns also where no record has a value for them yet."""
+        for writer in batch.writers.of(batch.good()):
+            if writer is None or writer in self._known:
+                continue
+            self._known.add(writer)
+            for field, wanted in self._types_of(writer).items():
+                if self._matcher.column_of(field) is None and _nameable(field):
+                    self.wishes.note(writer.schema_id)
+                    self.wishes.add_column(field, wanted)
+
+    def _wish_for_field(self, batch: Placement, field: str, raw: pa.StringArray) -> None:
+        rows = batch.good_of(present(raw))
+        if not len(rows) or (column_name(field) in self.wishes.add and _all_known(self._types_of, field, batch, rows)):
+            return
+        wanted = type_of_values(raw.take(pa.array(rows)))
+        if wanted is not None:
+            self.wishes.note(batch.schema_of(rows))
+            self.wishes.add_column(field, wanted)
+
+
+def _all_known(types_of: SchemaTypes, field: str, batch: Placement, rows: npt.NDArray[np.int64]) -> bool:
+    """Whether the schemas of all these rows have said the field's type already."""
+    return all(writer is not None and field in types_of(writer) for writer in batch.writers.of(rows))
+
+
+def _nameable(field: str) -> bool:
+    """Whether a column may have the field's name: no server can be trusted with the character that ends C's texts."""
+    return 0 < len(column_name(field)) <= MAX_NAME and "\0" not in field

@@ -1,0 +1,1 @@
+"""RECORD_METADATA: a record's place, times, key and headers as JSON text."""

@@ -1,0 +1,1 @@
+"""How rows travel into Snowflake: one package for each method."""

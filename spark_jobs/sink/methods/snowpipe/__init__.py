@@ -1,0 +1,1 @@
+"""Method SNOWPIPE: Parquet files in a stage, and COPY in the transaction of the ledger."""

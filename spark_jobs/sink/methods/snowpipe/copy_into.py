@@ -1,0 +1,159 @@
+"""COPY of exactly the files that a batch staged, inside the batch's transaction.
+
+Statement: COPY INTO <table> with a transformation and FILES
+(https://docs.snowflake.com/en/sql-reference/sql/copy-into-table); FILES takes 1,000 names at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Protocol
+
+from snowflake.connector import SnowflakeConnection
+
+from firn.errors import TerminalError
+from firn.snowflake.columns import CONTENT, METADATA, Column, Kind
+from firn.snowflake.connection import query
+from firn.snowflake.identifiers import Namespace, always_quoted
+from spark_jobs.sink.columns.staged_columns import RECORD, file_columns
+from spark_jobs.sink.methods.snowpipe.pipe_input_table import LandingTable
+from spark_jobs.sink.methods.snowpipe.stage import Stage
+from spark_jobs.sink.values.reports import Staged
+from spark_jobs.sink.values.table_loaders import ColumnsLoad, Load, PipeLoad, VariantLoad
+
+FILES_PER_COPY = 1_000
+
+_COPY = """
+COPY INTO {table} ({columns})
+FROM (SELECT {values} FROM '@{stage}/{folder}')
+FILES = ({files})
+FILE_FORMAT = (TYPE = PARQUET NULL_IF = ())
+ON_ERROR = ABORT_STATEMENT
+"""
+
+
+class TableLoads(Protocol):
+    """How each table is loaded in this session."""
+
+    def of_table(self, table: str) -> Load:
+        """The load of a table that tasks were told of."""
+        ...
+
+    def landing_of(self, table: str) -> LandingTable:
+        """Where records wait for the user's SELECT, for a PipeLoad."""
+        ...
+
+
+class RefusedError(TerminalError):
+    """COPY would not load what was staged; `files` are the paths in the stage that it named, if any."""
+
+    files: tuple[str, ...] = ()
+
+
+def copy_files(
+    connection: SnowflakeConnection, namespace: Namespace, stage: Stage, files: Sequence[Staged], loads: TableLoads
+) -> None:
+    """Load every file, table by table. Raises RefusedError unless each row that was staged was loaded."""
+    for table, of_table in groupby(sorted(files, key=lambda file: (file.table, file.path)), lambda file: file.table):
+        load = loads.of_table(table)
+        landing = loads.landing_of(table) if isinstance(load, PipeLoad) else None
+        into = landing.name if landing else namespace.qualified(table)
+        for chunk in _chunks(list(of_table)):
+            _copy(connection, into, load, stage, table, chunk)
+        if landing and isinstance(load, PipeLoad):
+            landing.pour(connection, load)
+
+
+def _copy(
+    connection: SnowflakeConnection, into: str, load: Load, stage: Stage, table: str, files: Sequence[Staged]
+) -> None:
+    folder = f"{stage.sink}/{table}/"
+    names = {file.path.removeprefix(folder): file.rows for file in files}
+    columns = copied_columns(load)
+    statement = _COPY.format(
+        table=into,
+        columns=", ".join(columns),
+        values=", ".join(columns.values()),
+        stage=stage.name,
+        folder=folder,
+        files=", ".join(f"'{name}'" for name in names),
+    )
+    _load(connection, statement, names, table, folder)
+
+
+def copied_columns(load: Load) -> dict[str, str]:
+    """By column, as it stands in a statement: the expression over a staged file's columns that gives its value."""
+    match load:
+        case VariantLoad():
+            return {METADATA: f"PARSE_JSON($1:{METADATA})", CONTENT: f"PARSE_JSON($1:{CONTENT})"}
+        case ColumnsLoad():
+            staged = zip(file_columns(load), load.columns, strict=True)
+            # What nothing can be fitted to (Kind.OTHER) gets its default: not even a NULL of theirs need be castable.
+            written = [(n, c) for n, c in staged if not c.generated and c.type.kind is not Kind.OTHER]
+            return {always_quoted(column.name): _value(name, column) for name, column in written}
+        case PipeLoad():
+            return {RECORD: f"PARSE_JSON($1:{RECORD})"}
+
+
+def _value(name: str, column: Column) -> str:
+    """A column's canonical text as its type, which takes each text that `columns.cells` writes."""
+    match column.type.kind:
+        case Kind.VARIANT:
+            value = f"PARSE_JSON($1:{name})"
+        case Kind.OBJECT | Kind.ARRAY:
+            value = f"PARSE_JSON($1:{name})::{column.type.kind}"
+        case Kind.BINARY:
+            value = f"TO_BINARY($1:{name}::VARCHAR, 'HEX')"
+        case _:
+            value = f"$1:{name}::{column.type}"
+    return value if column.default is None else f"NVL({value}, {column.default})"
+
+
+def _load(connection: SnowflakeConnection, statement: str, names: dict[str, int], table: str, folder: str) -> None:
+    try:
+        answers = query(connection, statement)
+    except TerminalError as error:
+        if type(error) is not TerminalError:  # a privilege, a missing object: nothing that the files are guilty of
+            raise
+        # Snowflake names the file that it cannot read; where it names none, the fault is not a file's.
+        raise _refused(error.what, table, [folder + name for name in names if name in error.what]) from error
+    wrong = _wrong(answers, names)
+    if wrong:
+        raise _refused("; ".join(wrong.values()), table, [folder + name for name in wrong])
+
+
+def _refused(what: str, table: str, files: list[str]) -> RefusedError:
+    shown = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+    error = RefusedError(
+        f"COPY refused what was staged: {what}",
+        where=f"table {table}" + (f", staged file {shown}" if files else ""),
+        next_step="Nothing was committed. Files named here stay in the stage: look at them, and at who else writes "
+        "there or changes the table; then start the sink again.",
+    )
+    error.files = tuple(files)
+    return error
+
+
+def _chunks(files: Sequence[Staged]) -> Iterator[Sequence[Staged]]:
+    for start in range(0, len(files), FILES_PER_COPY):
+        yield files[start : start + FILES_PER_COPY]
+
+
+def _wrong(answers: Sequence[dict[str, object]], staged: dict[str, int]) -> dict[str, str]:
+    """What is wrong with which file. One answer row a file: `file` is its path in the stage, `rows_loaded` a count."""
+    rows_by_path = {str(a["file"]): int(str(a["rows_loaded"])) for a in answers if "rows_loaded" in a}
+    loaded = {_end(path): rows for path, rows in rows_by_path.items()}
+    wrong = {
+        name: f"{name}: {rows} rows staged, {loaded.get(_end(name))} loaded"
+        for name, rows in staged.items()
+        if loaded.get(_end(name)) != rows
+    }
+    if not wrong and len(rows_by_path) != len(staged):
+        wrong = dict.fromkeys(staged, f"{len(staged)} files staged, {len(rows_by_path)} loaded")
+    return wrong
+
+
+def _end(path: str) -> str:
+    """<topic>/<partition>/<file>: how much stands before it is Snowflake's choice."""
+    return "/".join(path.rsplit("/", 3)[-3:])

@@ -1,0 +1,96 @@
+"""Where the records of a table with a user's own pipe wait for its SELECT, within the batch's transaction.
+
+A COPY from a stage takes neither WHERE nor FLATTEN, so records are copied into a table of one VARIANT column first.
+It belongs to the session and to nobody else; `$1` is its column to the SELECT, as it is the streamed row to the pipe.
+Statements: CREATE TEMPORARY TABLE (outside of any transaction), INSERT ... SELECT, DELETE
+(https://docs.snowflake.com/en/user-guide/tables-temp-transient, .../sql-reference/sql/insert, .../sql/delete).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from snowflake.connector import SnowflakeConnection
+
+from firn.errors import ConfigError, TerminalError
+from firn.snowflake.connection import execute
+from firn.snowflake.faults import MissingObjectError
+from firn.snowflake.identifiers import Namespace, always_quoted, written
+from spark_jobs.sink.columns.staged_columns import RECORD
+from spark_jobs.sink.values.table_loaders import PipeLoad
+
+_CREATE = "CREATE OR REPLACE TEMPORARY TABLE {landing} ({record} VARIANT)"
+_POUR = "INSERT INTO {table}{columns} {select}"
+_EMPTY = "DELETE FROM {landing}"
+
+
+class LandingTable:
+    """The landing table of one sink's table in one session. `name` is its full name, ready for a statement.
+
+    table: the one that the sink's records go to by its configuration, which is the pipe's own name.
+    """
+
+    def __init__(self, namespace: Namespace, sink: str, table: str) -> None:
+        digest = hashlib.sha256(f"{len(sink)} {sink} {table}".encode()).hexdigest()[:8]
+        self._pipe = namespace.qualified(table)
+        self.name = namespace.qualified(f"FIRN_LANDING_{digest.upper()}")
+
+    def prepare(self, connection: SnowflakeConnection) -> None:
+        """Make it, empty. DDL: never inside a transaction."""
+        execute(connection, _CREATE.format(landing=self.name, record=RECORD))
+
+    def select(self, load: PipeLoad) -> str:
+        """The SELECT of the pipe over the records that wait here."""
+        return load.select.format(source=self.name)
+
+    def insert(self, load: PipeLoad) -> str:
+        """The statement that puts what the SELECT makes of the waiting records into the table of the pipe's COPY."""
+        columns = f" ({', '.join(map(always_quoted, load.targets))})" if load.targets else ""
+        return _POUR.format(table=written(load.table), columns=columns, select=self.select(load))
+
+    def pour(self, connection: SnowflakeConnection, load: PipeLoad) -> int:
+        """Move what waits here into the pipe's table, through the SELECT; returns how many rows it made of it.
+
+        DML only. Raises ConfigError where pipe and table do not fit together any more, TerminalError where the SELECT
+        cannot take a value; transient errors and conflicts as they are.
+        """
+        with blaming_the_pipe(self._pipe):
+            rows = execute(connection, self.insert(load))
+        execute(connection, _EMPTY.format(landing=self.name))
+        return rows
+
+
+@contextmanager
+def blaming_the_pipe(pipe: str) -> Iterator[None]:
+    """Tell whose fault it is that a pipe's SELECT fails; a privilege or a quota has a step of its own.
+
+    pipe: its full name.
+    """
+    try:
+        yield
+    except TerminalError as error:
+        if isinstance(error, MissingObjectError) or "compilation error" in error.what:
+            raise _unfit(error, pipe) from error
+        if type(error) is TerminalError:
+            raise _refused(error, pipe) from error
+        raise
+
+
+def _unfit(error: TerminalError, pipe: str) -> ConfigError:
+    return ConfigError(
+        f"The SELECT of the pipe does not work: {error.what}",
+        where=f"pipe {pipe}",
+        next_step="Correct it (CREATE OR REPLACE PIPE), or what it names and the rights of the sink's role on it, "
+        "then start again. Nothing was committed.",
+    )
+
+
+def _refused(error: TerminalError, pipe: str) -> TerminalError:
+    return TerminalError(
+        f"The SELECT of the pipe cannot take a value: {error.what}",
+        where=f"pipe {pipe}",
+        next_step="Use TRY_CAST or the like in the pipe, leave such records out by WHERE, or change the column; then "
+        "start again. Nothing was committed.",
+    )

@@ -1,0 +1,192 @@
+"""Changes of tables that records want: columns added, made nullable or wider, tables made with their first columns.
+
+On the driver, between batches and never inside a transaction: each statement is DDL, which would commit it. Two sinks
+may change one table at once. Statements say IF NOT EXISTS or do nothing when they run twice, and types only grow to the
+largest size; where the other sink made a column of another type, the caller finds it when it looks at the table again.
+
+Statements: ALTER TABLE ... ADD COLUMN, ALTER COLUMN ... DROP NOT NULL, ALTER COLUMN ... SET DATA TYPE
+(https://docs.snowflake.com/en/sql-reference/sql/alter-table, .../alter-table-column). All want OWNERSHIP of the table;
+EVOLVE SCHEMA is for COPY with MATCH_BY_COLUMN_NAME (https://docs.snowflake.com/en/user-guide/data-load-schema-evolution).
+Not for what a table is and how it is made (`tables`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from snowflake.connector import SnowflakeConnection
+
+from firn.connector.config import TableConfig
+from firn.errors import PrivilegeError, TerminalError
+from firn.ledger.schema_changes import SchemaChange, SchemaChanges
+from firn.snowflake.columns import METADATA, METADATA_COLUMN, Column, Columns, ColumnType, column_type
+from firn.snowflake.connection import execute
+from firn.snowflake.identifiers import Namespace, always_quoted
+from firn.snowflake.tables import describe
+from spark_jobs.sink.columns.value_types import merge_types
+from spark_jobs.sink.tables.target_tables import create_statement
+from spark_jobs.sink.values.schema_requests import Wanted
+
+__all__ = ["Evolution", "SchemaChange"]
+
+_ADD = "ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column} {type} COMMENT {comment}"
+_DROP_NOT_NULL = "ALTER TABLE {table} ALTER COLUMN {column} DROP NOT NULL"
+_WIDEN = "ALTER TABLE {table} ALTER COLUMN {column} SET DATA TYPE {type}"
+_COMMENT = "Added by Firn from topic {topic}"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Whose record wanted a change first."""
+
+    topic: str
+    schema_id: int | None
+
+
+@dataclass
+class Wish:
+    """What one table would need, of all partitions and topics that go into it: by column, in order of appearance.
+
+    by: who wants something at all. Types are those that take the values of all who want the change.
+    """
+
+    by: Reason
+    add: dict[str, tuple[Reason, ColumnType]] = field(default_factory=dict)
+    nullable: dict[str, Reason] = field(default_factory=dict)
+    widen: dict[str, tuple[Reason, ColumnType]] = field(default_factory=dict)
+
+
+def merged(wanted: Sequence[Wanted]) -> dict[str, Wish]:
+    """What each table would need, by table. Topics and partitions come in their order, whatever that of reports is."""
+    wishes: dict[str, Wish] = {}
+    for each in sorted(wanted, key=lambda one: (one.topic, one.partition)):
+        by = Reason(each.topic, each.schema_id)
+        wish = wishes.setdefault(each.table, Wish(by))
+        _merge(wish.add, each.add, by)
+        _merge(wish.widen, each.widen, by)
+        for column in each.nullable:
+            wish.nullable.setdefault(column, by)
+    return wishes
+
+
+def _merge(into: dict[str, tuple[Reason, ColumnType]], types: Mapping[str, str], by: Reason) -> None:
+    for column, text in types.items():
+        first, before = into.get(column, (by, column_type(text)))
+        into[column] = first, merge_types(before, column_type(text))
+
+
+class Evolution:
+    """Changes the tables of one sink. evolving: whether a table that is made gets ENABLE_SCHEMA_EVOLUTION."""
+
+    def __init__(self, namespace: Namespace, sink: str, tables: TableConfig, evolving: bool) -> None:
+        self._namespace, self._tables, self._evolving = namespace, tables, evolving
+        self._changes = SchemaChanges(namespace, sink)
+
+    def apply(
+        self, connection: SnowflakeConnection, wanted: Sequence[Wanted], columns: Mapping[str, Columns | None]
+    ) -> tuple[SchemaChange, ...]:
+        """Do what all tasks of a batch want, table by table; returns what was done, which is recorded before.
+
+        columns: by table, as the tasks saw them; None where it was not made. What somebody else has done since is not
+        done again. No transaction may be open. Raises TerminalError with what, where and the statement that helps, if
+        Snowflake refuses a change; other errors pass, and the same call may be made again.
+        """
+        self._changes.ensure(connection)
+        done: list[SchemaChange] = []
+        for table, wish in merged(wanted).items():
+            shape = describe(connection, self._namespace, table)
+            if shape is None and columns[table] is None:
+                done.append(self._run(connection, self._creation(table, wish)))
+                shape = describe(connection, self._namespace, table)
+            # Of a table that was dropped meanwhile nothing is known: the first statement will say so.
+            there = columns[table] or () if shape is None else shape.columns
+            done += self._alter(connection, table, wish, there)
+        return tuple(done)
+
+    def _alter(
+        self, connection: SnowflakeConnection, table: str, wish: Wish, columns: Columns
+    ) -> Iterator[SchemaChange]:
+        for change in self._alterations(table, wish, columns):
+            try:
+                yield self._run(connection, change)
+            except TerminalError:
+                # Between our look and our statement another sink may have done it, or more of it: no error then.
+                shape = describe(connection, self._namespace, table)
+                if shape is None or change in self._alterations(table, wish, shape.columns):
+                    raise
+
+    def _creation(self, table: str, wish: Wish) -> SchemaChange:
+        added = [Column(name, wanted) for name, (_, wanted) in wish.add.items() if name != METADATA]
+        columns = (METADATA_COLUMN, *added)
+        statement = create_statement(self._namespace, table, columns, self._tables, evolving=self._evolving)
+        return SchemaChange(table, wish.by.topic, wish.by.schema_id, statement)
+
+    def _alterations(self, table: str, wish: Wish, columns: Columns) -> Iterator[SchemaChange]:
+        """What is wanted and not so yet."""
+        there = {column.name: column for column in columns}
+        for name, (by, wanted) in wish.add.items():
+            if name not in there:
+                comment = _literal(_COMMENT.format(topic=by.topic))
+                yield self._alteration(_ADD, table, name, by, type=wanted, comment=comment)
+        for name, by in wish.nullable.items():
+            if name in there and not there[name].nullable:
+                yield self._alteration(_DROP_NOT_NULL, table, name, by)
+        for name, (by, wanted) in wish.widen.items():
+            if name in there and _is_wider(wanted, there[name].type):
+                yield self._alteration(_WIDEN, table, name, by, type=wanted)
+
+    def _alteration(self, template: str, table: str, column: str, by: Reason, **parts: object) -> SchemaChange:
+        qualified, name = self._namespace.qualified(table), always_quoted(column)
+        return SchemaChange(table, by.topic, by.schema_id, template.format(table=qualified, column=name, **parts))
+
+    def _run(self, connection: SnowflakeConnection, change: SchemaChange) -> SchemaChange:
+        self._changes.record(connection, change)
+        try:
+            execute(connection, change.statement)
+        except PrivilegeError as error:
+            raise self._forbidden(change, error, connection.role or "<role>") from error
+        except TerminalError as error:
+            if type(error) is not TerminalError:  # it tells itself what to do
+                raise
+            raise self._refused(change, error) from error
+        log.info("table %s: %s", change.table, " ".join(change.statement.split()))
+        return change
+
+    def _forbidden(self, change: SchemaChange, error: PrivilegeError, role: str) -> PrivilegeError:
+        if not change.statement.startswith("ALTER"):
+            return error  # it names the privilege to create
+        table = self._namespace.qualified(change.table)
+        return PrivilegeError(
+            error.what,
+            where=self._where(change),
+            next_step="ALTER TABLE wants OWNERSHIP, EVOLVE SCHEMA is not enough. As the owner run: "
+            f"{change.statement}; or: GRANT OWNERSHIP ON TABLE {table} TO ROLE {role} COPY CURRENT GRANTS; or set "
+            "auto.evolve to false. Then start the sink again: nothing is lost.",
+        )
+
+    def _refused(self, change: SchemaChange, error: TerminalError) -> TerminalError:
+        return TerminalError(
+            f"Snowflake refused to change a table: {error.what}",
+            where=self._where(change),
+            next_step="See what stands in the way (a clustering or primary key, a default, a policy), take it away, "
+            f"run: {change.statement}; and start the sink again: nothing is lost. Or set auto.evolve to false.",
+        )
+
+    def _where(self, change: SchemaChange) -> str:
+        schema = "" if change.schema_id is None else f", schema id {change.schema_id}"
+        return f"table {self._namespace.qualified(change.table)}, wanted by topic {change.topic}{schema}"
+
+
+def _is_wider(wanted: ColumnType, there: ColumnType) -> bool:
+    """Whether SET DATA TYPE has something to do; a column that somebody made of another kind is not ours to change."""
+    return (wanted.kind, wanted.scale) == (there.kind, there.scale) and wanted.size > there.size
+
+
+def _literal(text: str) -> str:
+    """A string constant (https://docs.snowflake.com/en/sql-reference/data-types-text#string-constants)."""
+    escaped = text.replace("\\", "\\\\").replace("'", "''")
+    return f"'{escaped}'"

@@ -1,0 +1,132 @@
+"""A user's own pipe of a table: found by its name, read for its SELECT, and looked at before the first record.
+
+As the official connector 4 does it ("user-defined pipe mode"), a pipe with the table's own name replaces the default
+mapping; the table that it fills may have another name. Statement: SHOW PIPES
+(https://docs.snowflake.com/en/sql-reference/sql/show-pipes), which lists the pipes that the role may do something with.
+Not for reading its text (`pipe_definition`) or for loading (`landing`).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from snowflake.connector import SnowflakeConnection
+
+from firn.errors import ConfigError
+from firn.plural import counted
+from firn.snowflake.columns import Columns
+from firn.snowflake.connection import execute, query
+from firn.snowflake.faults import translated
+from firn.snowflake.identifiers import FullName, Namespace, quoted, stored, written
+from firn.snowflake.tables import describe_named, like
+from spark_jobs.sink.methods.snowpipe.pipe_input_table import LandingTable, blaming_the_pipe
+from spark_jobs.sink.tables.pipe_definition import UnreadableError, read_definition
+from spark_jobs.sink.tables.target_tables import check_columns
+from spark_jobs.sink.values.table_loaders import PipeLoad
+
+_SHOW = "SHOW PIPES LIKE '{pattern}' IN SCHEMA {schema}"
+_EXAMPLE = "COPY INTO {table} FROM (SELECT ... FROM TABLE(DATA_SOURCE(TYPE => 'STREAMING')))"
+log = logging.getLogger(__name__)
+
+
+def user_pipe(connection: SnowflakeConnection, namespace: Namespace, table: str, *, fields: bool) -> PipeLoad | None:
+    """The load of the pipe that has the table's own name; None where the default mapping counts.
+
+    That is: where the role sees no such pipe, where it does not read streamed rows, and where it matches columns by
+    name as the default mapping does. fields: see `PipeLoad`. Raises ConfigError for a pipe that cannot be run.
+    """
+    text = _definition(connection, namespace, table)
+    if text is None:
+        return None
+    pipe = namespace.qualified(table)
+    try:
+        definition = read_definition(text)
+    except UnreadableError as error:
+        raise ConfigError(
+            f"The table's pipe cannot be used: {error}.",
+            where=f"pipe {pipe}",
+            next_step=f"Make it anew as CREATE OR REPLACE PIPE {pipe} AS {_EXAMPLE.format(table=pipe)}, or rename it: "
+            "a pipe with a table's own name replaces the default mapping.",
+        ) from error
+    if definition is None:
+        log.info("pipe %s does not read DATA_SOURCE(TYPE => 'STREAMING'): it is left alone", pipe)
+        return None
+    own = namespace.full_name(table)
+    target = _full_name(definition.table, own)
+    if definition.select is not None:
+        return PipeLoad(fields, target, definition.targets, definition.select)
+    if target != own:
+        raise _elsewhere(pipe, target)
+    log.info("pipe %s has no SELECT: columns are found as without it", pipe)
+    return None
+
+
+def _definition(connection: SnowflakeConnection, namespace: Namespace, table: str) -> str | None:
+    name, schema = stored(table), f"{quoted(namespace.database)}.{quoted(namespace.schema)}"
+    rows = query(connection, _SHOW.format(pattern=like(name), schema=schema))
+    return next((str(row["definition"]) for row in rows if row["name"] == name), None)
+
+
+def _full_name(parts: tuple[str, ...], pipe: FullName) -> FullName:
+    """The full name that its last 1 to 3 parts mean in a pipe: what is left out is the pipe's own."""
+    database, schema, name = (*pipe[: 3 - len(parts)], *parts)
+    return database, schema, name
+
+
+def _elsewhere(pipe: str, target: FullName) -> ConfigError:
+    """Without a SELECT a pipe only says which table it is, and that is the configuration's to say."""
+    return ConfigError(
+        f"The table's pipe cannot be used: its COPY goes into {written(target)}, and it has no SELECT.",
+        where=f"pipe {pipe}",
+        next_step=f"Let snowflake.topic2table.map name table {written(target)}, or rename the pipe: a pipe with a "
+        "table's own name replaces the default mapping.",
+    )
+
+
+def check_pipe(connection: SnowflakeConnection, namespace: Namespace, table: str, load: PipeLoad) -> None:
+    """Raise ConfigError, with what to do, unless the SELECT of the pipe works and its columns fit the table's.
+
+    The batch's own statements are tried on no record at all; nothing is made but a table of the session.
+    """
+    pipe, name, shape = namespace.qualified(table), written(load.table), describe_named(connection, load.table)
+    if shape is None:
+        raise ConfigError(
+            f"Table not found: {name}.",
+            where=f"pipe {pipe}",
+            next_step="Make the table that the pipe fills: the sink makes none for a pipe. If it exists: "
+            f"GRANT SELECT, INSERT ON TABLE {name} TO ROLE {connection.role or '<role>'};",
+        )
+    check_columns(name, shape.columns, load)
+    landing = LandingTable(namespace, "", table)
+    landing.prepare(connection)
+    with blaming_the_pipe(pipe):
+        _check_count(pipe, shape.columns, load, _selected(connection, landing.select(load)))
+        _try(connection, landing.insert(load))
+
+
+def _try(connection: SnowflakeConnection, insert: str) -> None:
+    """Run it and take it back: a SELECT may make a row out of none."""
+    execute(connection, "BEGIN TRANSACTION")
+    try:
+        execute(connection, insert)
+    finally:
+        execute(connection, "ROLLBACK")
+
+
+def _selected(connection: SnowflakeConnection, select: str) -> list[str]:
+    """The names of a SELECT's columns."""
+    with translated(sql=select, role=connection.role or ""), connection.cursor() as cursor:
+        cursor.execute(select)
+        return [column.name for column in cursor.description]
+
+
+def _check_count(pipe: str, columns: Columns, load: PipeLoad, selected: list[str]) -> None:
+    targets = load.targets or tuple(column.name for column in columns)
+    if len(selected) != len(targets):
+        raise ConfigError(
+            f"The SELECT of the pipe gives {counted(len(selected), 'column')} ({', '.join(selected)}), and they go "
+            f"into {len(targets)} ({', '.join(targets)}).",
+            where=f"pipe {pipe}",
+            next_step="Correct the pipe's SELECT, or name its columns: "
+            f"COPY INTO {written(load.table)} (<column>, ...) FROM (SELECT ...).",
+        )

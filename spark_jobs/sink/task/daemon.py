@@ -1,0 +1,28 @@
+"""The process that Spark forks its Python workers from, with imports and logging done once instead of in each worker.
+
+Named by `spark.python.daemon.module`. No connection may be opened before a fork, and no thread be started: neither
+lives on in a worker. Its standard error is the executor's: the driver's own with a local master.
+"""
+
+import gc
+import zipimport
+
+import snowflake.connector  # noqa: F401 - first uses that cost seconds, in one place instead of in each worker
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from pyspark.daemon import manager
+
+import spark_jobs.sink.task.partition_task  # noqa: F401
+from firn.logs import configure_logging
+
+if __name__ == "__main__":
+    # Spark invalidates Python's import caches before every task, which reads the directory of each archive on the
+    # path again: a tenth of a second. Its archives do not change while a worker lives.
+    zipimport.zipimporter.invalidate_caches = lambda _self: None  # type: ignore[method-assign, assignment]
+    configure_logging()
+    SchemaRegistryClient({"url": "http://localhost"})  # connects to nothing, and imports what the first use wants
+    # Records come as millions of small objects without cycles, and each collection would look at all of them: half of
+    # the time of reading. So a task collects once, at its end, and what was imported is left out.
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    manager()

@@ -1,0 +1,255 @@
+"""What runs on executors: one pass over ranges of offsets, from Kafka's records to acknowledged files.
+
+`ship` is the task of a batch's Spark job. A task reads its partitions one after the other, each from the ledger's
+position on. It does not raise: it reports (`reports`), because Spark would turn an error into text and lose its kind.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import logging
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from firn.dead_letters.published import Letters
+from firn.errors import FirnError, TransientError, unexpected
+from firn.kafka.partitions import TopicPartition
+from firn.kafka.ranges import BATCH_BYTES, OffsetRange, StalledRangeError
+from firn.logs import add_to_log_context, log_context, log_fields
+from firn.plural import counted
+from firn.retry import RETRIES
+from firn.sinks.context import SinkContext
+from firn.snowflake.identifiers import table_for
+from spark_jobs.sink.columns.schema_request import Wishes, wanted
+from spark_jobs.sink.columns.staged_columns import file_columns, shaper_for
+from spark_jobs.sink.dead_letters.tolerance import Tolerance
+from spark_jobs.sink.decode.records import OF_THE_TABLE, TOO_LARGE, BadRecord, Decoder, OutputTooLargeError
+from spark_jobs.sink.methods.snowpipe.files import PartitionFiles
+from spark_jobs.sink.methods.snowpipe.stage import Stage
+from spark_jobs.sink.task.convert import Converted, convert
+from spark_jobs.sink.task.worker import begin_task, confirm_epoch, decoders_of, patience, reader_for, schema_types_of
+from spark_jobs.sink.values.reports import Cut, Doubted, Failed, Read, Report, Retried, Stopped, dump
+from spark_jobs.sink.values.table_loaders import Load
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RangeWork:
+    """One range that a task reads. Holds no credential: Spark writes it to a file on its way to the task.
+
+    topic_id: Kafka's id of the topic. bytes: of text, after which the range ends, wherever it is. letters: which dead
+    letters of the partition are out already.
+    """
+
+    offsets: OffsetRange
+    topic_id: str
+    bytes: int
+    letters: Letters
+
+    @property
+    def where(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.offsets.topic, self.offsets.partition)
+
+
+@dataclass(frozen=True)
+class ShipPlan:
+    """What every task of a batch is told.
+
+    loads: how the records of each topic are staged. patience: seconds that a task may go on failing. unsure: topics
+    whose tables were not looked at since the batch began, and may be other ones by now. log_fields: of the driver's
+    lines about the batch, for those of the task.
+    """
+
+    context: SinkContext
+    stage: Stage
+    loads: Mapping[str, Load]
+    patience: float
+    unsure: frozenset[str] = frozenset()
+    log_fields: Mapping[str, object] = field(default_factory=log_fields)
+
+
+def ship(plan: ShipPlan, groups: Iterator[Sequence[RangeWork]]) -> Iterator[str]:
+    """Read, convert and stage the ranges of a task; yields its reports as texts (`reports.dump`)."""
+    RETRIES.take()  # of the worker's last task
+    with log_context(**plan.log_fields):
+        reports = _ship(plan, [work for group in groups for work in group])
+    if retried := RETRIES.take():
+        reports.append(Retried(retried))
+    gc.collect()  # a worker has no other collection (`daemon`)
+    yield from map(dump, reports)
+
+
+def _ship(plan: ShipPlan, works: Sequence[RangeWork]) -> list[Report]:
+    begin_task(plan.patience)
+    try:
+        _refuse_second_attempt(works)
+        with tempfile.TemporaryDirectory(prefix="firn-") as folder:
+            return [report for work in works for report in _ship_range(plan, work, Path(folder))]
+    except StalledRangeError as error:
+        return [Failed.of(error, max(patience.failing_for(), error.seconds))]
+    except FirnError as error:
+        return [Failed.of(error, patience.failing_for())]
+    except OSError as error:
+        return [Failed.of(_of_the_disk(error))]
+    except Exception as error:
+        log.exception("a task of the sink failed")
+        return [Failed.of(unexpected(error))]
+
+
+def _refuse_second_attempt(works: Sequence[RangeWork]) -> None:
+    """Raise TransientError in a task that Spark runs again, as it does for one that an executor took with it.
+
+    The attempt that was lost may have published dead letters, and may yet. A new epoch settles that.
+    """
+    task = TaskContext.get()
+    if task is not None and task.attemptNumber() > 0:
+        raise TransientError(
+            f"Spark lost a task of {', '.join(str(work.where) for work in works)} and ran it again.",
+            where=f"attempt {task.attemptNumber()}",
+            next_step="Nothing: the sink claims again and finds out what the lost task published.",
+        )
+
+
+def _ship_range(plan: ShipPlan, work: RangeWork, folder: Path) -> list[Report]:
+    add_to_log_context(topic=work.offsets.topic, partition=work.offsets.partition)
+    at = _Partition(plan, work, decoders_of(plan.context), folder)
+    for batch in reader_for(plan.context, work.offsets).read(work.offsets, size=min(BATCH_BYTES, work.bytes)):
+        at.take(batch)
+        if at.ended:
+            break
+    return at.finish()
+
+
+def _of_the_disk(error: OSError) -> FirnError:
+    """A full disk may be emptied by somebody; whatever else it is, nobody foresaw it."""
+    if error.errno not in _NO_SPACE:
+        log.error("a task of the sink failed", exc_info=error)
+        return unexpected(error)
+    return TransientError(
+        f"A file on its way to the stage could not be written: {os.strerror(error.errno or 0)}.",
+        where=f"folder {tempfile.gettempdir()} of a Spark worker",
+        next_step="Free space there, set TMPDIR to a larger volume, or raise the limit of open files. Nothing is lost: "
+        "the batch is read again.",
+    )
+
+
+class _Partition:
+    """One partition within a task: how far it was read, its open file, its bad records, and where it ended."""
+
+    def __init__(self, plan: ShipPlan, work: RangeWork, decoders: tuple[Decoder, Decoder], folder: Path) -> None:
+        where = self._where = work.where
+        self._config, self._decoders, self._work = plan.context.config, decoders, work
+        load = plan.loads[where.topic]
+        strict = self._config.errors.tolerance == "none"
+        self._shaper = shaper_for(load, schema_types_of(plan.context), strict=strict)
+        self._files = PartitionFiles(plan.context, plan.stage, where, folder, file_columns(load))
+        confirm = partial(confirm_epoch, plan.context, plan.stage.epoch)
+        self._tolerance = Tolerance(plan.context, where, work.topic_id, work.letters, folder, confirm)
+        self._unsure, self._doubted = where.topic in plan.unsure, False
+        self._ended: Stopped | Cut | None = None
+        self._records, self._read_to = 0, work.offsets.start
+
+    @property
+    def ended(self) -> bool:
+        """Whether what comes next in the range is not wanted any more."""
+        size = self._files.text_size + self._tolerance.size
+        return bool(self._ended or self._doubted) or size >= self._work.bytes
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Convert and write the rows that are no dead letters yet, up to where the range ends."""
+        self._records += batch.num_rows
+        self._read_to = batch.column("offset")[-1].as_py() + 1
+        self._convert(batch)
+
+    def _convert(self, batch: pa.RecordBatch) -> None:
+        if self._ended or self._doubted:
+            return
+        batch = self._tolerance.unpublished(batch)
+        if batch.num_rows == 0:
+            return
+        try:
+            converted = convert(self._config, self._where, batch, self._decoders, self._shaper)
+        except OutputTooLargeError:
+            self._take_in_halves(batch)
+            return
+        self._doubted = self._unsure and any(each.reason in OF_THE_TABLE for each in converted.bad)
+        if self._doubted:
+            return
+        if not converted.bad or self._config.errors.tolerance == "none":
+            self._write(converted)
+            self._stop(batch, converted.bad)
+        elif self._leave_out(batch, converted.bad):
+            self._write(converted)
+
+    def _write(self, converted: Converted) -> None:
+        if not self._wishes:  # else these columns are not those that the table will have
+            self._files.write(converted.offsets, converted.columns, converted.schema_ids)
+
+    @property
+    def _wishes(self) -> Wishes | None:
+        """What the table would need to take these records, if anything."""
+        wishes = self._shaper.wishes
+        return wishes if wishes and wishes.any else None
+
+    def _stop(self, batch: pa.RecordBatch, bad: Sequence[BadRecord]) -> None:
+        if bad:
+            offset = batch.column("offset")[bad[0].row].as_py()
+            self._ended = Stopped(*self._where, offset, bad[0].reason, bad[0].detail)
+
+    def _leave_out(self, batch: pa.RecordBatch, bad: Sequence[BadRecord]) -> bool:
+        """Tolerate these records of `batch`; False where the range must end among them, and what is before is taken."""
+        cut = self._tolerance.cut(batch, bad)
+        if cut is None:
+            self._tolerance.add(batch, bad)
+            return True
+        self._convert(batch.slice(0, cut.row))
+        self._ended = Cut(*self._where, batch.column("offset")[cut.row].as_py(), cut.why)
+        return False
+
+    def _take_in_halves(self, batch: pa.RecordBatch) -> None:
+        """Small records may unpack to more text than one Arrow array holds."""
+        half = batch.num_rows // 2
+        bad = (BadRecord(0, TOO_LARGE, "its JSON passes what one batch may hold"),)
+        if half:
+            self._convert(batch.slice(0, half))
+            self._convert(batch.slice(half))
+        elif self._config.errors.tolerance == "none":
+            self._stop(batch, bad)
+        else:
+            self._leave_out(batch, bad)
+
+    def finish(self) -> list[Report]:
+        """Stage what is still open, then publish the dead letters; returns the partition's reports.
+
+        Where the table must change or be looked at first, neither is done: the batch is shipped again after that.
+        """
+        table = table_for(self._where.topic, self._config.table_map)
+        if wishes := self._wishes:
+            return [wanted(*self._where, table, wishes)]
+        if self._doubted:
+            return [Doubted(*self._where, table)]
+        self._files.close()
+        staged = self._files.staged
+        log.debug("staged %s in %s", counted(sum(f.rows for f in staged), "record"), counted(len(staged), "file"))
+        tolerated = self._tolerance.publish()
+        # Last: without it a batch does not count, so reports that were cut off on their way never pass for all.
+        read = Read(*self._where, self._work.offsets.start, self._end, self._records)
+        return [*staged, *(report for report in (tolerated, self._ended) if report), read]
+
+    @property
+    def _end(self) -> int:
+        """How far the range was read: to its end, unless something ended it early."""
+        if self._ended:
+            return self._ended.offset
+        return self._read_to if self.ended else self._work.offsets.end

@@ -1,0 +1,1 @@
+"""What a run says about itself: events for the supervisor, metrics for Prometheus, progress for people."""

@@ -1,0 +1,177 @@
+"""What a task tells the driver: one small row for each file, and what went wrong. Records never come back.
+
+A task does not raise: Spark would turn the error into text and lose its kind. It reports a `Failed` instead.
+"""
+
+from __future__ import annotations
+
+import pickle
+from base64 import b64decode, b64encode
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+import orjson
+
+from firn.errors import FirnError
+from firn.kafka.partitions import TopicPartition
+from firn.ledger.positions import Move
+from spark_jobs.sink.values.schema_requests import Wanted
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A file that the stage acknowledged. Offsets are inclusive; bytes of the file, and of the texts in it.
+
+    schema_ids: those of its values, though not all of a range whose files were closed on the way.
+    """
+
+    topic: str
+    partition: int
+    table: str
+    path: str
+    first: int
+    last: int
+    rows: int
+    size: int
+    text_size: int
+    schema_ids: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Read:
+    """A range that was read: from `start`, as it was planned, to `end` (exclusive), with so many records.
+
+    It ends before the planned end where its records turned out too large, and at the offset of a Stopped or a Cut. It
+    is the last report of its range.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    records: int
+
+    @property
+    def move(self) -> Move:
+        """The step of its partition, if nothing stopped it."""
+        return Move(TopicPartition(self.topic, self.partition), self.start, self.end)
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The first record of a partition that cannot be converted."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    detail: str
+
+    @property
+    def where(self) -> TopicPartition:
+        """The partition that stopped."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where a partition must be planned anew, though nothing is wrong with it: what lies behind was not looked at."""
+
+    topic: str
+    partition: int
+    offset: int
+    why: str
+
+    @property
+    def where(self) -> TopicPartition:
+        """The partition that was cut."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True)
+class Tolerated:
+    """The bad records of a partition that errors.tolerance=all left out of the table.
+
+    letters: how many of them became dead letters just now. group_offset: the offset that the dead letters' group holds
+    since then; -1 where nothing was published. reasons: how many a reason. samples: [offset, reason, detail] of the
+    first ones. published: offsets of the letters, in order.
+    """
+
+    topic: str
+    partition: int
+    records: int
+    letters: int
+    group_offset: int
+    reasons: dict[str, int]
+    samples: list[tuple[int, str, str]]
+    published: list[int] = field(default_factory=list)
+
+    @property
+    def where(self) -> TopicPartition:
+        """The partition they were in."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True)
+class Doubted:
+    """A partition with records that have no place in the table as it was seen before this batch: it may be another now.
+
+    Nothing of it counts. The driver looks at the table and ships the batch again.
+    """
+
+    topic: str
+    partition: int
+    table: str
+
+
+@dataclass(frozen=True)
+class Retried:
+    """What a task tried again, whatever became of it: how often for each kind of error."""
+
+    errors: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Failed:
+    """An error that ended the task; pickled by Firn itself, so it is safe to load. `failing_seconds`: since when."""
+
+    error: str
+    failing_seconds: float = 0.0
+
+    @classmethod
+    def of(cls, error: FirnError, failing_seconds: float = 0.0) -> Failed:
+        """Wrap an error for the way to the driver."""
+        return cls(b64encode(pickle.dumps(error)).decode(), failing_seconds)
+
+    def unwrap(self) -> FirnError:
+        """The error as it was raised in the task."""
+        error = pickle.loads(b64decode(self.error))  # noqa: S301 - written by our own task in this very batch
+        return error if isinstance(error, FirnError) else FirnError(repr(error))
+
+
+Report = Staged | Read | Stopped | Cut | Tolerated | Wanted | Doubted | Retried | Failed
+_KINDS: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in (Staged, Read, Stopped, Cut, Tolerated, Wanted, Doubted, Retried, Failed)
+}
+
+
+def dump(report: Report) -> str:
+    """One report as JSON text."""
+    return orjson.dumps([type(report).__name__, asdict(report)]).decode()
+
+
+def load(text: str) -> Report:
+    """The report that `dump` wrote."""
+    kind, fields = orjson.loads(text)
+    report: Report = _KINDS[kind](**fields)
+    return report
+
+
+class Reports(list[Report]):
+    """What the tasks of a batch reported."""
+
+    def of(self, kind: type[R]) -> list[R]:
+        """The reports of one kind."""
+        return [report for report in self if isinstance(report, kind)]

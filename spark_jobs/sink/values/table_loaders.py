@@ -1,0 +1,48 @@
+"""How the records of a topic become rows of its table: what tasks stage for it, and what the driver then loads.
+
+The three ways that a sink has; which one a table gets is decided by `loads`. No logic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from firn.snowflake.columns import Columns
+from firn.snowflake.identifiers import FullName
+
+
+@dataclass(frozen=True)
+class VariantLoad:
+    """RECORD_METADATA and RECORD_CONTENT, both VARIANT: two JSON texts are staged a row."""
+
+
+@dataclass(frozen=True)
+class ColumnsLoad:
+    """A column for each first-level field (snowflake.enable.schematization): one text a column is staged.
+
+    columns: those of the table, RECORD_METADATA among them; () where it is not made yet. exists: whether it is made.
+    grow: whether columns may be added and changed as records want it.
+    """
+
+    columns: Columns
+    exists: bool
+    grow: bool
+
+
+@dataclass(frozen=True)
+class PipeLoad:
+    """A SELECT of the user's own, from the pipe that has the table's name: one JSON object is staged a row.
+
+    fields: whether the object has the record's first-level fields, else RECORD_CONTENT; RECORD_METADATA in any case.
+    table: where the COPY of the pipe goes, under the pipe's own name or another. targets: the columns that it names; ()
+    for all in their order. select: the pipe's SELECT, with `{source}` where the rows come from.
+    """
+
+    fields: bool
+    table: FullName
+    targets: tuple[str, ...]
+    select: str
+
+
+Load: TypeAlias = VariantLoad | ColumnsLoad | PipeLoad

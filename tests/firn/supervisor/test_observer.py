@@ -1,0 +1,76 @@
+"""A supervisor's looks: what Snowflake said in a look is known though Kafka did not answer it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+
+from firn.errors import FirnError, TerminalError, TransientError
+from firn.ledger.control import SinkRecord, Wanted
+from firn.operations.observation import Observation
+from firn.sinks.context import SinkContext
+from firn.supervisor.observer import Looks
+
+SAID = Observation(datetime.now(UTC), (), None, Wanted.STOPPED, SinkRecord("s", Wanted.STOPPED, "ann"))
+
+
+class Blind:
+    """An observer whose Kafka, or Snowflake too, meets a fault."""
+
+    kafka: FirnError = TransientError("Kafka does not answer.")
+    snowflake: FirnError | None = None
+    closed = 0
+
+    def __init__(self, _context: SinkContext) -> None:
+        pass
+
+    def ask_ledger(self) -> Observation:
+        if self.snowflake:
+            raise self.snowflake
+        return SAID
+
+    def look(self, *, ledger: bool) -> Observation:
+        assert not ledger
+        raise self.kafka
+
+    def close(self) -> None:
+        Blind.closed += 1
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
+    monkeypatch.setattr("firn.supervisor.observer.Observer", Blind)
+    monkeypatch.setattr(Blind, "closed", 0)
+    return Looks(lambda: cast("SinkContext", None))
+
+
+def test_what_is_wanted_is_known_though_kafka_does_not_answer(looks: Looks) -> None:
+    seen = looks.look()
+    assert (seen.wanted, seen.partitions, seen.unseen) == (Wanted.STOPPED, (), Blind.kafka)
+
+
+def test_a_look_at_kafka_alone_that_it_does_not_answer_raises(looks: Looks) -> None:
+    with pytest.raises(TransientError):
+        looks.look(ledger=False)
+
+
+def test_a_look_that_snowflake_does_not_answer_raises(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Blind, "snowflake", TransientError("Snowflake does not answer."))
+    with pytest.raises(TransientError, match="Snowflake"):
+        looks.look()
+
+
+@pytest.mark.parametrize("refuses", ["kafka", "snowflake"])
+def test_a_refused_login_is_read_anew_for_the_next_look(
+    refuses: str, looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Blind, refuses, TerminalError("Login refused."))
+    seen: Any = None
+    try:
+        seen = looks.look()
+    except TerminalError:
+        assert refuses == "snowflake"
+    assert (seen is None) == (refuses == "snowflake")
+    assert Blind.closed == 1

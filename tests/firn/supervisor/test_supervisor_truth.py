@@ -1,0 +1,218 @@
+"""What a supervisor says is so: nothing over another's words, no recovery that is none, no wish that is overtaken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from firn.errors import TransientError
+from firn.ledger.control import SinkRecord, State, Wanted
+from firn.ledger.owner import Owner
+from firn.supervisor.background import Errand
+from tests.support.supervision import BEGUN, SILENT, World
+
+
+class SlowWorld(World):
+    """One whose Kafka and Snowflake answer a second after they were asked."""
+
+    def __init__(self, **policy: Any) -> None:
+        super().__init__(**policy)
+        self.errands: list[Errand[Any]] = []
+        self.each_second = self.do_errands
+
+    def errand(self, call: Callable[[], Any]) -> Errand[Any]:  # type: ignore[override]
+        self.errands.append(Errand(call))
+        return self.errands[-1]
+
+    def do_errands(self) -> None:
+        while self.errands:
+            self.errands.pop(0).run()
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        SinkRecord("s", state=State.FAILED, since=BEGUN, stats={"terminal": True}),
+        SinkRecord("s", Wanted.STOPPED, state=State.STOPPED),
+    ],
+)
+def test_a_schedule_that_starts_nothing_changes_and_shows_nothing(record: SinkRecord) -> None:
+    world = SlowWorld(keep_alive=True)
+    world.record, world.owner = record, Owner(1, "", 500.0)
+    assert world.run().kind == "skipped"
+    world.do_errands()
+    assert (world.notes, world.shown, world.told()) == ([], 0, [])
+
+
+def test_a_schedule_that_starts_a_sink_writes_its_state_down() -> None:
+    world = SlowWorld(keep_alive=True)
+    world.owner = Owner(1, "", 500.0)
+    world.script = {60: world.supervisor.ask}
+    world.run()
+    world.do_errands()
+    assert world.states()[:2] == ["starting", "running"]
+
+
+def test_commits_that_nobody_can_look_at_are_no_recovery_each_time() -> None:
+    world = World()
+    world.script = {30: world.commit, 60: lambda: setattr(world, "fault", SILENT), 600: world.supervisor.ask}
+    world.script |= dict.fromkeys(range(120, 600, 20), world.commit)
+    world.run()
+    assert world.told("stalled", "recovered") == ["stalled"]
+
+
+def test_another_start_of_the_driver_is_no_recovery() -> None:
+    world = World()
+    world.script = {
+        30: world.commit,
+        100: lambda: setattr(world, "end_offset", 15),
+        200: lambda: world.driver.end(-9),
+        400: lambda: world.commit(0),
+        430: world.supervisor.ask,
+    }
+    world.run()
+    assert world.told("stalled", "restarting", "recovered") == ["stalled", "restarting", "recovered"]
+    assert world.when("recovered") >= 400
+
+
+def test_a_paused_sink_asks_snowflake_as_seldom_as_an_idle_one_though_records_wait() -> None:
+    world = World()
+    world.script = {
+        30: lambda: setattr(world, "record", SinkRecord("s", Wanted.PAUSED)),
+        100: lambda: setattr(world, "end_offset", 50),
+        200: world.looks.clear,
+        1400: world.supervisor.ask,
+    }
+    world.run()
+    assert sum(world.looks) <= 1200 / world.policy.idle + 1
+
+
+def test_an_idle_driver_that_lived_long_is_no_failure_in_a_row() -> None:
+    world = World(restarts=1)
+    day = 4000
+    world.script = {second: lambda: world.driver.end(4) for second in range(day, 4 * day, day)}
+    world.script[4 * day] = world.supervisor.ask
+    assert world.run().kind == "ended"
+    assert len(world.drivers) == 4
+
+
+def test_a_start_by_hand_is_not_undone_by_an_older_stop_that_could_not_be_cleared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.record = SinkRecord("s", Wanted.STOPPED)
+    clear, refusals = world.want, [TransientError("Snowflake does not answer.")] * 2
+
+    def want(wanted: Wanted, by: str) -> None:
+        if refusals:
+            raise refusals.pop()
+        clear(wanted, by)
+
+    monkeypatch.setattr(world, "want", want)
+    world.script = {60: world.supervisor.ask}
+    assert world.run().kind == "ended"
+    assert world.record.wanted is Wanted.RUNNING
+
+
+def test_a_start_by_schedule_leaves_a_driver_alone_that_somebody_starts() -> None:
+    world = World(keep_alive=True)
+    world.silent = 1000.0
+    world.record = SinkRecord("s", state=State.STARTING, silent_seconds=20.0, stats={"host": "h", "pid": 7})
+    assert world.run().kind == "skipped"
+    assert world.drivers == []
+    late = World(keep_alive=True)
+    late.silent = 1000.0
+    late.record = replace(world.record, silent_seconds=200.0)
+    late.script = {50: late.supervisor.ask}
+    assert late.run().kind == "ended"
+    assert len(late.drivers) == 1
+
+
+@pytest.mark.parametrize("keep_alive", [True, False])
+def test_what_people_want_is_done_while_kafka_does_not_answer(keep_alive: bool) -> None:
+    world = World(keep_alive=keep_alive)
+    world.silent = 1000.0
+    world.kafka_fault = SILENT
+    world.script = {100: lambda: world.want(Wanted.PAUSED, "ann"), 200: lambda: world.want(Wanted.STOPPED, "ann")}
+    assert world.run().kind == "stopped"
+    assert world.told("stalled", "recovered", "paused", "stopped") == ["stalled", "paused", "stopped"]
+    assert 45 <= world.when("stalled") <= 60
+    assert world.when("paused") <= 100 + world.policy.idle + 1
+    assert world.now <= 200 + world.policy.idle + 1
+
+
+def test_a_schedule_tells_no_stall_of_a_sink_that_was_stopped_while_kafka_does_not_answer() -> None:
+    world = World(keep_alive=True)
+    world.record, world.kafka_fault = SinkRecord("s", Wanted.STOPPED, "ann"), SILENT
+    assert world.run().kind == "skipped"
+    assert (world.told(), world.drivers) == ([], [])
+
+
+@pytest.mark.parametrize("wanted", [Wanted.PAUSED, Wanted.STOPPED])
+def test_a_run_that_watches_tells_nothing_of_what_the_run_it_watches_does(wanted: Wanted) -> None:
+    world = World(keep_alive=True)
+    world.owner = Owner(4, "other", 3.0)
+    said: list[str] = []
+
+    def look() -> None:
+        said.append(world.snapshot.state.value if world.snapshot else "")
+
+    world.script = {
+        100: lambda: world.want(wanted, "ann"),
+        190: look,  # its driver brings its batch to an end
+        200: lambda: setattr(world, "owner", Owner(4, "", 3.0)),
+        290: look,
+        300: lambda: world.want(Wanted.RUNNING, "ann"),
+        310: lambda: setattr(world, "owner", Owner(5, "other", 3.0)),
+        400: world.supervisor.ask,
+    }
+    world.run()
+    look()
+    assert said[0] == "running"
+    assert said[-1] == "stopped" if wanted is Wanted.STOPPED else said[1] == "paused"
+    assert (world.told(), world.drivers, world.notes) == ([], [], [])
+
+
+def test_a_pause_is_no_restart() -> None:
+    world = World()
+    world.script = {
+        50: lambda: world.want(Wanted.PAUSED, "ann"),
+        150: lambda: world.want(Wanted.RUNNING, "ann"),
+        300: world.supervisor.ask,
+    }
+    world.run()
+    assert len(world.drivers) == 2
+    assert world.snapshot is not None
+    assert (world.snapshot.restarts, world.snapshot.errors) == (0, 0)
+
+
+def test_rates_are_written_down_with_the_commit_that_they_are_of() -> None:
+    world = World()
+    rates: list[float] = []
+    world.script = {
+        202: lambda: world.commit(600),  # between two looks
+        215: lambda: rates.append(world.stats["records_per_second"]),
+        400: world.supervisor.ask,
+    }
+    world.run()
+    assert rates == [pytest.approx(10.0, rel=0.2)]
+
+
+def test_a_pause_names_who_asked_for_it() -> None:
+    world = World()
+    world.script = {50: lambda: world.want(Wanted.PAUSED, "ann"), 150: world.supervisor.ask}
+    world.run()
+    assert next(why for _, state, why in world.notes if state is State.PAUSED) == "It was paused by ann."
+
+
+def test_a_commit_before_this_supervisor_began_is_the_last_one_still() -> None:
+    world = World()
+    world.committed_at = BEGUN - timedelta(hours=1)
+    world.script = {60: world.supervisor.ask}
+    world.run()
+    assert world.snapshot is not None
+    assert world.snapshot.last_commit == world.committed_at
