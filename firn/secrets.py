@@ -7,6 +7,8 @@ only where a client is made. boto3 is imported where AWS is asked: that takes th
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
@@ -98,6 +100,11 @@ def read_secret_key(settings: Settings, secret_id: str, key: str) -> SecretStr:
             f"The secret has no single value under the key {key!r}.", where=where, next_step=f"Add {key} to the secret."
         )
     return SecretStr(value if isinstance(value, str) else json.dumps(value))
+
+
+def secret_reader(settings: Settings) -> Callable[[str, str], SecretStr]:
+    """`read_secret_key` with these settings: what resolves the references of a connector file."""
+    return partial(read_secret_key, settings)
 
 
 def _keys(kind: type[_Secret]) -> str:

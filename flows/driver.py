@@ -24,6 +24,7 @@ from firn.child import TERM_SECONDS
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
 from firn.errors import FirnError
+from firn.secrets import secret_reader
 from firn.settings import Settings
 from firn.sinks.context import SinkContext, check_runnable, resolve
 from firn.supervisor.launcher import Launcher
@@ -83,7 +84,7 @@ class Place:
 
     def read(self) -> SinkContext:
         """The sink's configuration and credentials, as they are now. Raises ConfigError and those of secrets."""
-        config = load_sink_config(self.config, Resolver(self.settings))
+        config = load_sink_config(self.config, Resolver(secret_reader(self.settings)))
         check_runnable(config)
         return resolve(config, self.settings)
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
 from firn.provision.findings import COLUMNS as FINDING_COLUMNS
-from firn.secrets import SnowflakeSecret, read_secret
+from firn.secrets import SnowflakeSecret, read_secret, secret_reader
 from firn.settings import load_settings
 from firn.snowflake.connection import SnowflakeLogin, login_from
 from firn.snowflake.row_counts import TableCount, count_tables, latest_rows
@@ -54,7 +54,9 @@ def pipeline(
     config: Annotated[Path, Field(description="Connector file of the sink.")] = DEFAULT_CONFIG,
 ) -> PipelineResult:
     """Run all steps in order; the first that fails ends the run with its own error."""
-    load_sink_config(config, Resolver(load_settings()))  # a fault in it is told before anything is produced
+    load_sink_config(
+        config, Resolver(secret_reader(load_settings()))
+    )  # a fault in it is told before anything is produced
     provisioned = provision()
     produced = produce(count=count, rate=rate, seed=seed)
     report = sink(config=config, once=True)

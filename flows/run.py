@@ -12,6 +12,7 @@ from pathlib import Path
 
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
+from firn.secrets import secret_reader
 from firn.settings import load_settings
 from firn.supervisor.result import Outcome
 from flows.driver import Place, by_whom, report_of, run_once
@@ -26,7 +27,7 @@ def run_sink(config: Path, *, once: bool) -> RunReport:
     for name in ("flows.driver", "flows.run", "flows.sink"):
         logging.getLogger(name).setLevel(logging.INFO)
     settings = load_settings()
-    sink = load_sink_config(config, Resolver(settings)).name
+    sink = load_sink_config(config, Resolver(secret_reader(settings))).name
     with Place(config, settings, sink, deployed=False).launched(once=once) as place:
         if prefect_answers():
             from flows.sink import run_flow
@@ -40,7 +41,7 @@ def _supervised(place: Place) -> Outcome:
     from flows.supervision import supervise
     from flows.telling import LogTelling
 
-    config = load_sink_config(place.config, Resolver(place.settings))
+    config = load_sink_config(place.config, Resolver(secret_reader(place.settings)))
     policy = policy_of(config, by=by_whom(), patience_seconds=place.settings.sink_patience_seconds)
     return supervise(place, policy, LogTelling(log), log)
 

@@ -23,6 +23,7 @@ from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
 from firn.errors import FirnError
 from firn.ledger.control import Wanted
+from firn.secrets import secret_reader
 from firn.settings import load_settings
 from firn.supervisor.observer import Notes
 from firn.supervisor.policy import Policy, policy_of
@@ -86,7 +87,7 @@ def sink(
     """Run a sink: all that is available (`once`), or until it is stopped. Raises the error that it failed with."""
     outlive_reader()
     settings, logger, call = load_settings(), get_run_logger(), _call.get() or _Call()
-    sink_config = load_sink_config(config, Resolver(settings))
+    sink_config = load_sink_config(config, Resolver(secret_reader(settings)))
     place = Place(config, settings, sink_config.name, deployed=_deployed(), early=call.early)
     if action != "run":
         Notes(place.read).want(_WANTED[action], by_whom())

@@ -1,7 +1,8 @@
 """References in a connector file: ${secretsmanager:<secret>:<key>}, ${env:<name>}, ${file:<path>:<key>}.
 
 They are resolved inside any value whenever the file is read: at start, and again when a login is refused. What came
-from one is never written down or shown: texts are marked (`Referenced`) so that no repr has them.
+from one is never written down or shown: texts are marked (`Referenced`) so that no repr has them. Asking Secrets
+Manager is not done here: whoever reads a file hands in the function that does (`firn.secrets.secret_reader`).
 """
 
 from __future__ import annotations
@@ -9,16 +10,18 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import javaproperties
+from pydantic import SecretStr
 
 from firn.errors import TerminalError
-from firn.secrets import read_secret_key
-from firn.settings import Settings
 
 PROVIDERS = ("secretsmanager", "env", "file")
+SecretReader: TypeAlias = Callable[[str, str], SecretStr]
+"""The value of a key of a secret, by the secret's id and the key. Raises TerminalError where there is none."""
 _REFERENCE = re.compile(r"\$\{([A-Za-z][\w-]*):([^{}]*)\}")
 
 
@@ -40,10 +43,10 @@ class Referenced(str):
 
 
 class Resolver:
-    """Resolves references. Without settings Secrets Manager is not asked, and its references are left unchecked."""
+    """Resolves references. Without a `read_secret` those to Secrets Manager are left unchecked."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        self._settings = settings
+    def __init__(self, read_secret: SecretReader | None = None) -> None:
+        self._read_secret = read_secret
         self._variables: set[str] = set()
 
     @property
@@ -70,10 +73,10 @@ class Resolver:
 
     def _secret(self, rest: str) -> str:
         secret_id, key = _split(rest, f"${{secretsmanager:{rest}}}", "secretsmanager:<secret>:<key>")
-        if self._settings is None:
+        if self._read_secret is None:
             raise Unresolved
         try:
-            return read_secret_key(self._settings, secret_id, key).get_secret_value()
+            return self._read_secret(secret_id, key).get_secret_value()
         except TerminalError as error:
             raise ReferenceFault(f"${{secretsmanager:{rest}}} leads nowhere: {error.what}") from None
 

@@ -33,7 +33,7 @@ from firn.operations.status import Status
 from firn.operations.validation.live_check import impatient
 from firn.operations.versions import versions
 from firn.redaction import HIDDEN
-from firn.secrets import KafkaSecret, RegistrySecret, SnowflakeSecret, read_secret
+from firn.secrets import KafkaSecret, RegistrySecret, SnowflakeSecret, read_secret, secret_reader
 from firn.settings import Settings
 from firn.sinks.context import SinkContext, spark_log
 from firn.snowflake.connection import connect
@@ -123,7 +123,7 @@ class Bundle:
     # Secrets
 
     def _check(self) -> CheckedConfig:
-        resolver = RecordingResolver(Resolver(self._settings), self.masking)
+        resolver = RecordingResolver(Resolver(secret_reader(self._settings)), self.masking)
         try:
             return check_sink_config(self._raw, where=self._where, resolver=resolver)
         except TransientError as error:

@@ -15,6 +15,7 @@ from firn.ledger.control import SinkRecord, read_all
 from firn.ledger.owner import Owner
 from firn.ledger.table import LedgerTable
 from firn.operations.pace import at_pace
+from firn.secrets import secret_reader
 from firn.settings import Settings
 from firn.sinks.context import SinkContext, kafka_login, snowflake_login
 from firn.snowflake.connection import connect
@@ -24,7 +25,7 @@ from firn.snowflake.identifiers import Namespace
 
 def of_files(files: Iterable[Path], settings: Settings) -> list[SinkContext]:
     """The sinks of connector files. Raises ConfigError for a faulty one, and the errors of `read_secret`."""
-    return [of_config(load_sink_config(file, Resolver(settings)), settings) for file in files]
+    return [of_config(load_sink_config(file, Resolver(secret_reader(settings))), settings) for file in files]
 
 
 def of_config(config: SinkConfig, settings: Settings) -> SinkContext:

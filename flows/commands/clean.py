@@ -27,13 +27,14 @@ def clean(
     from firn.connector.parse import load_sink_config
     from firn.connector.references import Resolver
     from firn.operations.offsets import running_within
+    from firn.secrets import secret_reader
     from firn.settings import load_settings
     from firn.sinks.context import snowflake_login
     from firn.snowflake.connection import connect
     from spark_jobs.sink.clean import Cleaner
 
     settings = load_settings()
-    sink = load_sink_config(config, Resolver(settings))
+    sink = load_sink_config(config, Resolver(secret_reader(settings)))
     login = snowflake_login(sink, settings)
     with connect(login, query_tag=f"firn sink clean {sink.name}") as connection:
         cleaner = Cleaner(sink, settings, login, connection)

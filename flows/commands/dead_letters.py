@@ -111,11 +111,12 @@ def _queue(file: Path) -> tuple[SinkConfig, DeadLetterQueue]:
     from firn.connector.references import Resolver
     from firn.dead_letters.queue import queue_of
     from firn.errors import ConfigError
+    from firn.secrets import secret_reader
     from firn.settings import load_settings
     from firn.sinks.context import kafka_login
 
     settings = load_settings()
-    config = load_sink_config(file, Resolver(settings))
+    config = load_sink_config(file, Resolver(secret_reader(settings)))
     queue = queue_of(config, kafka_login(config, settings))
     if queue is None:
         raise ConfigError(

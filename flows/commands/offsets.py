@@ -42,13 +42,14 @@ def offsets(
     from firn.operations.offset_reset import plan
     from firn.operations.offset_reset import reset as act
     from firn.operations.offsets import COLUMNS, look, running_within, select
+    from firn.secrets import secret_reader
     from firn.settings import load_settings
     from firn.sinks.context import kafka_login, snowflake_login
     from firn.snowflake.connection import connect
     from firn.snowflake.identifiers import Namespace
 
     settings = load_settings()
-    sink = load_sink_config(config, Resolver(settings))
+    sink = load_sink_config(config, Resolver(secret_reader(settings)))
     client, login = kafka_login(sink, settings), snowflake_login(sink, settings)
     admin = cluster.admin_client(client)
     table = LedgerTable(Namespace(login.database, login.schema), sink.name)

@@ -100,10 +100,11 @@ def _check(file: Path) -> None:
     from firn.connector.file import read_connector_file
     from firn.connector.parse import check_sink_config
     from firn.connector.references import Resolver
+    from firn.secrets import secret_reader
     from firn.settings import load_settings
     from firn.sinks.context import check_runnable
 
-    resolver = Resolver(load_settings())
+    resolver = Resolver(secret_reader(load_settings()))
     checked = check_sink_config(read_connector_file(file), where=str(file), resolver=resolver)
     config = checked.require()
     for warned in checked.warnings:

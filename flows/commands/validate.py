@@ -91,6 +91,7 @@ def _look(file: Path, *, live: bool) -> _Outcome:
     from firn.connector.parse import check_sink_config
     from firn.connector.references import Resolver
     from firn.operations.validation.live_check import failed, impatient
+    from firn.secrets import secret_reader
     from firn.settings import load_settings
 
     raw, where = read_connector_file(file), str(file)
@@ -98,7 +99,7 @@ def _look(file: Path, *, live: bool) -> _Outcome:
         return _Outcome(check_sink_config(raw, where=where), None)
     settings = impatient(load_settings())
     try:
-        checked = check_sink_config(raw, where=where, resolver=Resolver(settings))
+        checked = check_sink_config(raw, where=where, resolver=Resolver(secret_reader(settings)))
     except TransientError as error:
         return _Outcome(check_sink_config(raw, where=where), [failed("secret references", error)])
     if checked.config is None:

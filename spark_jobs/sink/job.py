@@ -24,6 +24,7 @@ from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
 from firn.errors import FirnError, TransientError, unexpected
 from firn.logs import add_to_log_context, configure_logging
+from firn.secrets import secret_reader
 from firn.settings import Settings, load_settings
 from spark_jobs.sink.telemetry.progress import RunReport
 
@@ -63,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(config_file: Path, *, once: bool, stop: threading.Event) -> dict[str, object]:
     settings = load_settings()
-    resolver = Resolver(settings)
+    resolver = Resolver(secret_reader(settings))
     config = load_sink_config(config_file, resolver)
     add_to_log_context(sink=config.name)
     if stop.is_set():

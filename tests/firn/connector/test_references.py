@@ -11,6 +11,7 @@ from firn.connector.config import SinkConfig
 from firn.connector.parse import check_sink_config, parse_sink_config
 from firn.connector.references import ReferenceFault, Resolver
 from firn.errors import ConfigError, TransientError
+from firn.secrets import secret_reader
 from firn.settings import Settings
 from tests.support.connectors import MINIMAL, private_key
 
@@ -131,7 +132,7 @@ def test_a_secret_parameter_is_shown_nowhere() -> None:
 
 @pytest.mark.stack
 def test_the_real_secrets_manager(stack) -> None:
-    resolver = Resolver(stack.settings)
+    resolver = Resolver(secret_reader(stack.settings))
     raw = MINIMAL | {
         "snowflake.user.name": "${secretsmanager:snowflake/svc-kafka-connector:user}",
         "snowflake.private.key": "${secretsmanager:snowflake/svc-kafka-connector:private_key}",
@@ -157,4 +158,6 @@ def test_a_secrets_manager_that_does_not_answer_is_no_fault_of_the_configuration
         retry_deadline_seconds=0.1,
     )
     with pytest.raises(TransientError, match="does not answer"):
-        parse_sink_config(MINIMAL | {"name": "${secretsmanager:a:b}"}, where="x", resolver=Resolver(closed))
+        parse_sink_config(
+            MINIMAL | {"name": "${secretsmanager:a:b}"}, where="x", resolver=Resolver(secret_reader(closed))
+        )

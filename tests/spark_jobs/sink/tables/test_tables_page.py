@@ -23,6 +23,7 @@ import pytest
 
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
+from firn.secrets import secret_reader
 from firn.settings import PROJECT_ROOT, Settings, load_settings
 from firn.sinks.context import resolve
 from flows import cli
@@ -83,7 +84,7 @@ def shell(
     stack, spark: Engine, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str], str]:
     def sink(config: Path, *, once: bool) -> RunReport:
-        context = resolve(load_sink_config(config, Resolver(settings)), settings)
+        context = resolve(load_sink_config(config, Resolver(secret_reader(settings))), settings)
         return SinkRun(context, spark, once=once, stop=threading.Event()).run()
 
     monkeypatch.setattr("flows.run.run_sink", sink)
