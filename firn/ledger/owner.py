@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass, field, fields
+from typing import Any
 
 from firn.errors import TerminalError
 from firn.snowflake.identifiers import quoted
@@ -52,18 +53,18 @@ class Owner:
 
     epoch: raised by every claim and reset. run_id: the run that claimed; empty once it ended in order, and after a
     reset. silent_seconds: since its last sign of life, by Snowflake's clock alone. targets: topic -> table of the last
-    claim. kept: staged files, as paths in the stage, that COPY refused and that clean-ups leave. claimed: whether
-    a run ever claimed it (a reset may come first). shared: whether doubles were asked for (firn.share.target).
-    letters: whether the sink ever had a dead-letter topic, so that some may be out that are not committed.
-    cleaning: whether `firn sink clean` has begun to remove what the sink left; its last step removes this row.
-    totals: what the sink has brought; they move with the rows, in one transaction.
+    claim. method_state: what the sink's method remembers from run to run, as plain JSON values that nobody else reads.
+    claimed: whether a run ever claimed it (a reset may come first). shared: whether doubles were asked for
+    (firn.share.target). letters: whether the sink ever had a dead-letter topic, so that some may be published that are
+    not committed. cleaning: whether `firn sink clean` has begun to remove what the sink left; its last step removes
+    this row. totals: what the sink has brought; they move with the rows, in one transaction.
     """
 
     epoch: int
     run_id: str
     silent_seconds: float
     targets: Mapping[str, str] = field(default_factory=dict)
-    kept: tuple[str, ...] = ()
+    method_state: Mapping[str, Any] = field(default_factory=dict)
     claimed: bool = True
     shared: bool = False
     letters: bool = False
@@ -76,18 +77,20 @@ class Owner:
         try:
             read = json.loads(document)
             targets = {str(topic): str(table) for topic, table in read["targets"].items()}
-            kept = tuple(map(str, read["kept"]))
+            state = dict(read.get("method_state") or {})
             claimed, shared = read.get("claimed") is not False, read.get("shared") is True
             letters, cleaning = read.get("letters") is True, read.get("cleaning") is True
             totals = Totals.of(read.get("totals"))
         except (ValueError, KeyError, TypeError, AttributeError):
             return cls(epoch, run_id, silent_seconds)
-        return cls(epoch, run_id, silent_seconds, targets, kept, claimed, shared, letters, cleaning, totals)
+        return cls(epoch, run_id, silent_seconds, targets, state, claimed, shared, letters, cleaning, totals)
 
     @property
     def document(self) -> str:
         """What the row keeps in BATCH_ID; `of` reads it."""
-        document: dict[str, object] = {"targets": dict(self.targets), "kept": list(self.kept)}
+        document: dict[str, object] = {"targets": dict(self.targets)}
+        if self.method_state:
+            document["method_state"] = dict(self.method_state)
         if not self.claimed:
             document["claimed"] = False
         if self.totals != Totals():

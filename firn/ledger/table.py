@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from firn.errors import ClaimAgainError, FencedError, TerminalError, TransientError
 from firn.kafka.partitions import KafkaPartition, TopicPartition
@@ -80,11 +80,11 @@ class LedgerTable:
                 check_targets(self._sink, seen.owner, targets, seen.others)
             first = seen.owner is None or not seen.owner.claimed
             added = missing_positions(seen.positions, partitions, first_claim=first, first_offset=first_offset)
-            kept = seen.owner.kept if seen.owner else ()
+            state = seen.owner.method_state if seen.owner else {}
             letters = letters or bool(seen.owner and seen.owner.letters)
             totals = seen.owner.totals if seen.owner else Totals()
             owner = Owner(
-                _epoch(seen), self._run_id, 0.0, targets, kept, shared=share_target, letters=letters, totals=totals
+                _epoch(seen), self._run_id, 0.0, targets, state, shared=share_target, letters=letters, totals=totals
             )
             self._highest = owner.epoch  # from here on COMMIT may have happened, whatever its answer
             self._sign(connection, seen, owner)
@@ -124,24 +124,20 @@ class LedgerTable:
         if owner is None or owner.epoch != epoch:
             raise self._fenced()
 
-    def keep(self, connection: SnowflakeConnection, epoch: int, files: Sequence[str]) -> None:
-        """Remember staged files, as paths in the stage, that clean-ups must leave. Raises FencedError as `beat` does.
-
-        Outside a batch's transaction: that one is rolled back, and this must stay.
-        """
-        self._rewrite_kept(connection, epoch, lambda kept: tuple(dict.fromkeys((*kept, *files))))
-
-    def keep_only(self, connection: SnowflakeConnection, epoch: int, files: Sequence[str]) -> None:
-        """As `keep`, and forget all others."""
-        self._rewrite_kept(connection, epoch, lambda _kept: tuple(files))
-
-    def _rewrite_kept(
-        self, connection: SnowflakeConnection, epoch: int, change: Callable[[tuple[str, ...]], tuple[str, ...]]
+    def update_method_state(
+        self,
+        connection: SnowflakeConnection,
+        epoch: int,
+        change: Callable[[Mapping[str, Any]], Mapping[str, Any]],
     ) -> None:
+        """Change what the method remembers in the owner row (`Owner.method_state`). Raises FencedError as `beat` does.
+
+        Outside a batch's transaction: that one may be rolled back, and this must stay.
+        """
         owner = self.owner(connection)
         if owner is None:
             raise self._fenced()
-        self._rewrite(connection, epoch, replace(owner, kept=change(owner.kept)))
+        self._rewrite(connection, epoch, replace(owner, method_state=change(owner.method_state)))
 
     def _rewrite(self, connection: SnowflakeConnection, epoch: int, owner: Owner) -> None:
         """Write the owner row's document. Where this is rolled back, the run claims again, and reads it anew."""

@@ -26,6 +26,7 @@ from spark_jobs.sink.bad_records import log_stopped, stopped_error
 from spark_jobs.sink.decode.records import OF_THE_TABLE
 from spark_jobs.sink.dispatch import LettersOut, Shipped, Shipping, dropped
 from spark_jobs.sink.methods.snowpipe.copy_into import RefusedError, copy_files
+from spark_jobs.sink.methods.snowpipe.refused_files import remember_refused
 from spark_jobs.sink.spark.faults import EngineFailedError
 from spark_jobs.sink.values.reports import Cut, Read, Staged, Stopped, Tolerated
 
@@ -169,7 +170,7 @@ class BatchRunner:
                 )
                 self._table.move(self._connection, self._epoch, batch.name, moves, brought)
         except RefusedError as error:
-            self._table.keep(self._connection, self._epoch, error.files)
+            remember_refused(self._table, self._connection, self._epoch, error.files)
             raise
         except MissingObjectError as error:
             raise dropped(error) from error

@@ -33,6 +33,7 @@ from firn.settings import Settings
 from firn.sinks.context import kafka_login, spark_log
 from firn.snowflake.connection import SnowflakeLogin
 from firn.snowflake.identifiers import Namespace, table_for
+from spark_jobs.sink.methods.snowpipe.refused_files import refused_files
 from spark_jobs.sink.methods.snowpipe.stage import Stage
 from spark_jobs.sink.residue import (
     Finding,
@@ -111,7 +112,7 @@ class Cleaner:
         log = spark_log(self._settings, self._config.name)
         return Leftovers(
             rows,
-            look_at_stage(self._connection, stage, rows.owner.kept if rows.owner else ()),
+            look_at_stage(self._connection, stage, refused_files(rows.owner)),
             look_at_supervision(self._connection, self._namespace, self._config.name),
             _seen(kafka, lambda: self._look_at_groups(tables), self._possible_groups),
             tuple(find_objects(self._connection, self._namespace, self._config, tables, log)),

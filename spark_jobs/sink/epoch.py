@@ -31,6 +31,7 @@ from spark_jobs.sink.bad_records import log_tolerated
 from spark_jobs.sink.batch import BatchRunner, Committed, PlanAgainError, StopRequestedError
 from spark_jobs.sink.dispatch import Claimed, Shipping, letters_out
 from spark_jobs.sink.limits import BatchLimit
+from spark_jobs.sink.methods.snowpipe.refused_files import forget_others, refused_files
 from spark_jobs.sink.methods.snowpipe.stage import Stage
 from spark_jobs.sink.planner import Planner
 from spark_jobs.sink.requirements import check_rights
@@ -146,10 +147,10 @@ class Epoch:
         owner = parts.table.owner(connection)
         stage = Stage(context.namespace, context.config.name, ledger.epoch)
         stage.ensure(connection)
-        kept = owner.kept if owner else ()
-        there = stage.remove_older(connection, kept)
-        if not there.issuperset(kept):
-            parts.table.keep_only(connection, ledger.epoch, sorted(there))
+        refused = refused_files(owner)
+        there = stage.remove_older(connection, refused)
+        if not there.issuperset(refused):
+            forget_others(parts.table, connection, ledger.epoch, there)
         parts.group.publish(ledger.committed)
         topic_ids = {where.topic: seen.topic_id for where, seen in self._seen.items()}
         letters: dict[TopicPartition, Letters] = {}

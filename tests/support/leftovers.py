@@ -23,6 +23,7 @@ from firn.ledger.table import LedgerTable
 from firn.settings import Settings
 from firn.snowflake.connection import SnowflakeLogin, query
 from firn.snowflake.identifiers import Namespace
+from spark_jobs.sink.methods.snowpipe.refused_files import remember_refused
 from spark_jobs.sink.methods.snowpipe.stage import Stage
 from tests.support.sinks import login_of
 
@@ -101,7 +102,7 @@ class LeftSink:
             stage.put(self.connection, local / name, folder)
             paths.append(folder + name)
         if keep:
-            LedgerTable(self.namespace, self.name, "").keep(self.connection, epoch, paths)
+            remember_refused(LedgerTable(self.namespace, self.name, ""), self.connection, epoch, paths)
         return paths
 
     def stage_foreign(self) -> str:

@@ -125,7 +125,7 @@ class Model:
     epoch: int = 0
     holder: str = ""
     claimed: bool = False
-    kept: tuple[str, ...] = ()
+    remembered: int = 0
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     rows: Counter[tuple[int, int]] = field(default_factory=Counter)
 
@@ -236,7 +236,8 @@ class LedgerMachine(RuleBasedStateMachine):
         assert Counter((int(row["PARTITION"]), int(row["OFFSET_"])) for row in rows) == self._model.rows
         seen = LedgerRows(self._table(TABLE), self._sink).read(self._observer)
         owner = seen.owner or Owner(0, "", 0.0)
-        assert (owner.epoch, owner.run_id, owner.kept) == (self._model.epoch, self._model.holder, self._model.kept)
+        assert (owner.epoch, owner.run_id) == (self._model.epoch, self._model.holder)
+        assert owner.method_state.get("times", 0) == self._model.remembered
         assert {where: at.next_offset for where, at in seen.positions.items()} == self._model.positions
 
     def teardown(self) -> None:
@@ -276,7 +277,6 @@ class LedgerMachine(RuleBasedStateMachine):
         model = self._model
         own = (model.epoch, model.holder) == (ledger.epoch, run.run_id)
         error = LockConflictError if self._locked_by else None if own else FencedError
-        file = f"{self._sink}/{len(model.kept)}.parquet"
         if what == "release":
             run.table.release(run.connection, ledger.epoch)  # says nothing, whatever happened
             model.holder = model.holder if error else ""
@@ -285,8 +285,10 @@ class LedgerMachine(RuleBasedStateMachine):
             if what == "beat":
                 run.table.beat(run.connection, ledger.epoch)
             else:
-                run.table.keep(run.connection, ledger.epoch, [file])
-                model.kept += (file,)
+                run.table.update_method_state(
+                    run.connection, ledger.epoch, lambda state: {"times": state.get("times", 0) + 1}
+                )
+                model.remembered += 1
 
     def _claim(self, slot: int, answer: Answer, *, intruder: bool) -> None:
         run, model = self._runs[slot], self._model

@@ -137,7 +137,7 @@ def test_claims_at_once_get_epochs_one_after_the_other(login, new_run) -> None:
         assert sorted(pool.map(claim_alone, runs)) == [1, 2, 3, 4]
 
 
-def test_an_older_run_cannot_move_beat_keep_or_claim_back(connection, new_run) -> None:
+def test_an_older_run_cannot_move_beat_remember_or_claim_back(connection, new_run) -> None:
     older, newer = new_run(), new_run()
     epoch = claim(older, connection).epoch
     claim(newer, connection)
@@ -147,12 +147,12 @@ def test_an_older_run_cannot_move_beat_keep_or_claim_back(connection, new_run) -
     with pytest.raises(FencedError):
         older.beat(connection, epoch)
     with pytest.raises(FencedError):
-        older.keep(connection, epoch, ["a.parquet"])
+        older.update_method_state(connection, epoch, lambda _: {"a": 1})
     with pytest.raises(FencedError):
         claim(older, connection)
     older.release(connection, epoch)
     after = newer.owner(connection)
-    assert (after.epoch, after.run_id, after.kept) == (before.epoch, before.run_id, ())
+    assert (after.epoch, after.run_id, after.method_state) == (before.epoch, before.run_id, {})
     assert offsets(newer, connection)[P0] == 0
 
 
@@ -291,14 +291,14 @@ def test_the_owner_row_tells_who_writes_what_and_when_it_was_heard_of(connection
     table = own_table("t")
     epoch = claim(run, connection, table_of=lambda _: table).epoch
     owner = run.owner(connection)
-    assert (owner.epoch, owner.targets, owner.kept) == (epoch, {"t": table}, ())
+    assert (owner.epoch, owner.targets, owner.method_state) == (epoch, {"t": table}, {})
     assert 0 <= owner.silent_seconds < 60
-    run.keep(connection, epoch, ["s/t/a.parquet"])
-    run.keep(connection, epoch, ["s/t/b.parquet", "s/t/a.parquet"])
+    run.update_method_state(connection, epoch, lambda _: {"a": [1]})
+    run.update_method_state(connection, epoch, lambda state: {**state, "b": "c"})
     with transaction(connection):
         run.move(connection, epoch, "1-0", [Move(P0, 0, 7)])
     assert claim(new_run(), connection).epoch == epoch + 1
-    assert run.owner(connection).kept == ("s/t/a.parquet", "s/t/b.parquet")
+    assert run.owner(connection).method_state == {"a": [1], "b": "c"}
 
 
 def test_a_heartbeat_and_a_batch_are_signs_of_life(connection, namespace, new_run) -> None:
@@ -390,13 +390,14 @@ def test_a_sink_that_left_a_table_leaves_it_to_others(connection, new_run) -> No
 def test_a_reset_sets_what_it_names_and_fences_whoever_runs(connection, new_run) -> None:
     run, person = new_run(), new_run()
     epoch = claim(run, connection).epoch
-    run.keep(connection, epoch, ["a.parquet"])
+    run.update_method_state(connection, epoch, lambda _: {"a": 1})
     before = run.owner(connection)
     chosen = {P0: Position(42, "new id"), P2: Position(3, "id")}
     assert person.reset(connection, chosen, running_within=0) == epoch + 1
     assert person.positions(connection) == {P0: Position(42, "new id"), P1: Position(5, "id"), P2: Position(3, "id")}
     after = person.owner(connection)
-    assert (after.epoch, after.run_id, after.targets, after.kept) == (epoch + 1, "", before.targets, before.kept)
+    assert (after.epoch, after.run_id) == (epoch + 1, "")
+    assert (after.targets, after.method_state) == (before.targets, before.method_state)
     with pytest.raises(FencedError):
         run.beat(connection, epoch)
     with pytest.raises(FencedError):
