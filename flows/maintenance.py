@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 from firn.disk_cleanup import find_leftovers, remove_leftover
 from firn.plural import counted
 from firn.settings import load_settings
-from flows.parameters import described
+from flows.prefect_ui.forms import described
 from flows.retention import Keep, find_old, remove_runs
 
 ARTIFACT_KEY = "maintenance"

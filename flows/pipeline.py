@@ -18,7 +18,7 @@ from firn.secrets import SnowflakeSecret, read_secret, secret_reader
 from firn.settings import load_settings
 from firn.snowflake.connection import SnowflakeLogin, login_from
 from firn.snowflake.row_counts import TableCount, count_tables, latest_rows
-from flows.parameters import described
+from flows.prefect_ui.forms import described
 from flows.produce import DEFAULT_COUNT, ProduceResult, produce
 from flows.provision import ProvisionResult, provision
 from flows.sink import DEFAULT_CONFIG, sink

@@ -12,11 +12,11 @@ from pydantic import BaseModel, Field
 
 from firn.errors import ConfigError
 from firn.produce.producer import DeliveryReport, stopped
+from firn.produce.progress_bar import counting
 from firn.produce.run import FileSource, Target, open_file, order_schema, prepare, produce_file, produce_orders
 from firn.retry import with_retries
 from firn.settings import Settings, load_settings
-from flows.parameters import described
-from flows.progress import counting
+from flows.prefect_ui.forms import described
 
 ARTIFACT_KEY = "produce"
 COLUMNS = ("topic", "partition", "records", "first_offset", "last_offset")

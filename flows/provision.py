@@ -24,7 +24,7 @@ from firn.retry import with_retries
 from firn.secrets import RegistrySecret, SnowflakeSecret, read_secret
 from firn.settings import Compatibility, Settings, load_settings
 from firn.snowflake.connection import login_from
-from flows.parameters import described
+from flows.prefect_ui.forms import described
 
 ARTIFACT_KEY = "provision"
 

@@ -1,7 +1,7 @@
 """The sink flow: deploys and supervises one sink, tells of it in Prefect, and returns its report.
 
-How a sink is supervised: `flows.supervision`, `firn.supervisor`. `firn sink run` without a Prefect server:
-`flows.run`.
+How a sink is supervised: `flows.supervision.attended`, `firn.supervisor`. `firn sink run` without a Prefect server:
+`flows.cli.sink.with_prefect`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from firn.supervisor.observer import Notes
 from firn.supervisor.policy import Policy, policy_of
 from firn.supervisor.result import Outcome
 from firn.supervisor.stall_detector import Patience
-from flows.artifacts import SinkArtifact
-from flows.driver import EarlyDriver, Place, by_whom, report_of, run_once
-from flows.events import emit_sink_event
-from flows.parameters import described
-from flows.supervision import supervise
-from flows.telling import Log, PrefectTelling, outlive_reader
+from flows.prefect_ui.events import emit_sink_event
+from flows.prefect_ui.forms import described
+from flows.prefect_ui.publishing import Log, PrefectTelling, outlive_reader
+from flows.prefect_ui.sink_artifact import SinkArtifact
+from flows.supervision.attended import supervise
+from flows.supervision.driver import EarlyDriver, Place, by_whom, report_of, run_once
 from spark_jobs.sink.telemetry.progress import RunReport
 
 DEFAULT_CONFIG = Path("connectors/order-events.json")

@@ -13,7 +13,7 @@ from firn.dbt.transform import run_dbt
 from firn.secrets import SnowflakeSecret, read_secret
 from firn.settings import load_settings
 from firn.snowflake.connection import login_from
-from flows.parameters import described
+from flows.prefect_ui.forms import described
 
 ARTIFACT_KEY = "transform"
 

@@ -34,9 +34,9 @@ except SystemExit as end:
 
 
 def test_a_driver_is_started_before_anything_heavy_is_imported() -> None:
-    assert imported("import flows.commands.sink, flows.run") == set()
+    assert imported("import flows.cli.sink.run, flows.cli.sink.with_prefect") == set()
 
 
 def test_a_supervisor_imports_no_spark() -> None:
     rooms = [f"firn.supervisor.{room.name}" for room in pkgutil.iter_modules(supervisor.__path__)]
-    assert imported(f"import flows.supervision, {', '.join(rooms)}") & (SPARK | {"prefect"}) == set()
+    assert imported(f"import flows.supervision.attended, {', '.join(rooms)}") & (SPARK | {"prefect"}) == set()

@@ -11,8 +11,8 @@ import yaml
 from typer.core import TyperGroup
 
 from firn.settings import PROJECT_ROOT
-from flows.commands import COMMANDS
-from flows.events import EVENTS
+from flows.cli import app
+from flows.prefect_ui.events import EVENTS
 
 PAGE = PROJECT_ROOT / "docs/operations.md"
 TEXT = PAGE.read_text()
@@ -81,9 +81,6 @@ def test_every_symptom_has_a_row_with_a_check_or_a_fix(symptom: str) -> None:
 
 def _command(words: list[str]) -> tuple[Any, list[str]]:
     """The command that the words name, and what is left of them."""
-    app = typer.Typer()
-    for add in COMMANDS:
-        add(app)
     command: Any = typer.main.get_command(app)
     while words and isinstance(command, TyperGroup):
         found = command.commands.get(words[0])

@@ -24,8 +24,8 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.utilities.callables import parameter_schema
 
 from firn.settings import PROJECT_ROOT
-from flows.deploying import switched_off
-from flows.events import EVENTS, emit_sink_event
+from flows.prefect_ui.deployments import switched_off
+from flows.prefect_ui.events import EVENTS, emit_sink_event
 from tests.support.sinks import wait_until
 
 PREFECT = Path(sys.executable).with_name("prefect")

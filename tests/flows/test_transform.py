@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from firn.dbt.results import NodeResult, TransformError, TransformResult, failure
 from firn.secrets import SnowflakeSecret
 from flows import transform as flow_module
-from flows.cli import _load_commands, app
+from flows.cli import app
 
 GOOD = TransformResult((NodeResult("fct_order_events", "model", "success", 42, 1.5, ""),))
 BAD = TransformResult((*GOOD.nodes, NodeResult("unique_orders", "test", "fail", 1, 0.1, "Got 1 result")))
@@ -76,8 +76,6 @@ def command(calls: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> Any
         return flow_module.run_dbt(None, None, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(flow_module, "transform", without_prefect)
-    if not app.registered_commands:
-        _load_commands()
     return lambda *arguments: CliRunner().invoke(app, ["transform", *arguments])
 
 

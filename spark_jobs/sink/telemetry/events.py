@@ -1,7 +1,7 @@
 """What a run tells its supervisor beside its log: named events with data, each one line of the log.
 
-The supervisor (`flows.events`) finds them in the child's log; without one they are ordinary lines. Not for progress in
-numbers, which is the ledger's.
+The supervisor (`flows.prefect_ui.events`) finds them in the child's log; without one they are ordinary lines. Not for
+progress in numbers, which is the ledger's.
 """
 
 from __future__ import annotations

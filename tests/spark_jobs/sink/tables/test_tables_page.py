@@ -87,7 +87,7 @@ def shell(
         context = resolve(load_sink_config(config, Resolver(secret_reader(settings))), settings)
         return SinkRun(context, spark, once=once, stop=threading.Event()).run()
 
-    monkeypatch.setattr("flows.run.run_sink", sink)
+    monkeypatch.setattr("flows.cli.sink.with_prefect.run_sink", sink)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FIRN_HOME", str(stack.home))
     load_settings.cache_clear()

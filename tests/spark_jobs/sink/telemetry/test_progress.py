@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from firn.kafka.partitions import KafkaPartition, TopicPartition
-from flows.commands.sink import summary, totals
+from flows.cli.sink.run import summary, totals
 from spark_jobs.sink.telemetry.progress import TOLD, RunReport, spoken_start
 from spark_jobs.sink.values.reports import Tolerated
 

@@ -1,0 +1,89 @@
+"""`firn sink clean`: what a sink left behind, shown and removed. What is looked at and in which order: spark_jobs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from firn.errors import TerminalError
+from flows.cli.console import JsonOption, named, print_rows, say
+
+if TYPE_CHECKING:
+    from firn.connector.config import SinkConfig
+    from spark_jobs.sink.clean import Leftovers
+
+
+def clean(
+    config: Annotated[Path, typer.Argument(help="Connector configuration, JSON or .properties.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without a question.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed, and change nothing.")] = False,
+    skip_kafka: Annotated[bool, typer.Option("--skip-kafka", help="Leave consumer groups and marks.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show all that a sink left behind, then remove it: its name is retired. Tables and topics stay."""
+    from firn.connector.parse import load_sink_config
+    from firn.connector.references import Resolver
+    from firn.operations.offsets import running_within
+    from firn.secrets import secret_reader
+    from firn.settings import load_settings
+    from firn.sinks.context import snowflake_login
+    from firn.snowflake.connection import connect
+    from spark_jobs.sink.clean import Cleaner
+
+    settings = load_settings()
+    sink = load_sink_config(config, Resolver(secret_reader(settings)))
+    login = snowflake_login(sink, settings)
+    with connect(login, query_tag=f"firn sink clean {sink.name}") as connection:
+        cleaner = Cleaner(sink, settings, login, connection)
+        found = cleaner.look(kafka=not skip_kafka)
+        _show(sink, found, as_json=as_json)
+        _check_seen(found)
+        if not found.removable:
+            say(f"Sink {sink.name} left nothing that is to be removed.")
+            return
+        if dry_run:
+            say("Nothing was changed (--dry-run).")
+            return
+        cleaner.table.check_silent(found.rows.owner, running_within(sink))
+        if not yes and not _agreed(sink.name):
+            return
+        cleaner.clean(found)
+        say(f"Removed what sink {sink.name} left behind. Its name is free.")
+
+
+def _show(config: SinkConfig, found: Leftovers, *, as_json: bool) -> None:
+    """All findings, how to remove by hand what stays, and what the act means."""
+    from spark_jobs.sink.clean import consequences
+    from spark_jobs.sink.residue import COLUMNS
+
+    findings = found.findings()
+    print_rows([each.row() for each in findings], columns=COLUMNS, as_json=as_json, widths={"detail": 80})
+    if stays := [each for each in findings if each.by_hand]:
+        say("What stays, and how to remove it by hand:")
+        for each in stays:
+            say(f"  {each.what} {each.name}: {each.by_hand}")
+    for sentence in consequences(config, found) if found.removable else ():
+        say(sentence)
+
+
+def _check_seen(found: Leftovers) -> None:
+    """Raise the fault of a place that does not tell: what is not seen is not cleaned unless somebody says so."""
+    for place, fault in found.faults.items():
+        raise type(fault)(
+            f"{place.capitalize()} could not be looked at, so nothing was removed: {fault.what}",
+            where=fault.where,
+            next_step=f"{fault.next_step} To clean the rest: --skip-{place}.",
+        ) from fault
+
+
+def _agreed(name: str) -> bool:
+    if not sys.stdin.isatty():
+        raise TerminalError(
+            "There is no terminal to ask on, so nothing was changed.",
+            where="firn sink clean",
+            next_step="Give --yes if all of this is to be removed; --dry-run shows it alone.",
+        )
+    return named(f"Type the sink's name ({name}) to remove this", name)

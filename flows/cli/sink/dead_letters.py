@@ -1,0 +1,127 @@
+"""`firn sink dead-letters`: what a sink left out of its table, looked at and sent back to its topic."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+
+from firn.plural import counted
+from flows.cli.console import JsonOption, agreed, print_rows, say
+
+if TYPE_CHECKING:
+    from firn.connector.config import SinkConfig
+    from firn.dead_letters.queue import DeadLetterQueue
+
+app = typer.Typer(name="dead-letters", help="Records that a sink could not convert.", no_args_is_help=True)
+
+ConfigArgument = Annotated[Path, typer.Argument(help="Connector configuration, JSON or .properties.")]
+_REPLAYED = ("topic", "partition", "letters")
+_LONGEST = 1000  # characters of a key or value in a table
+
+
+@app.command("list")
+def _list(
+    config: ConfigArgument,
+    newest: Annotated[int, typer.Option("--newest", min=1, help="So many of each partition of the topic.")] = 50,
+    everything: Annotated[bool, typer.Option("--all", help="All letters that the topic holds.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List the newest dead letters of a sink."""
+    from firn.dead_letters.reader import COLUMNS, LetterReader
+
+    _, queue = _queue(config)
+    found = LetterReader(queue).newest(None if everything else newest)
+    print_rows((asdict(each) for each in found), columns=COLUMNS, as_json=as_json, widths={"reason": 80})
+    say(f"{counted(len(found), 'letter')} of sink {queue.sink} in topic {queue.topic}")
+
+
+@app.command("show")
+def _show(
+    config: ConfigArgument,
+    partition: Annotated[int, typer.Argument(min=0, help="Partition of the dead-letter topic.")],
+    offset: Annotated[int, typer.Argument(min=0, help="Offset in it.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document, nothing shortened.")] = False,
+) -> None:
+    """Show one dead letter: where it came from, why it is one, its headers, key and value."""
+    from firn.dead_letters.reader import COLUMNS, LetterReader, document
+
+    _, queue = _queue(config)
+    shown = document(LetterReader(queue).one(partition, offset))
+    if as_json:
+        sys.stdout.buffer.write(orjson.dumps(shown, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+        sys.stdout.buffer.flush()
+        return
+    rows = [{"what": name, "content": shown[name]} for name in COLUMNS]
+    rows += [{"what": f"header {each['name']}", **_content(each)} for each in shown["headers"]]
+    rows += [{"what": name, **_content(shown[name])} for name in ("key", "value")]
+    print_rows(rows, columns=("what", "bytes", "content"), widths={"content": 120})
+
+
+@app.command("replay")
+def _replay(
+    config: ConfigArgument,
+    partition: Annotated[int | None, typer.Option(min=0, help="With --offset: only this letter.")] = None,
+    offset: Annotated[int | None, typer.Option(min=0, help="With --partition: only this letter.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent; send nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Send the records of dead letters back to their topics, each once: a second replay finds nothing left."""
+    if (partition is None) != (offset is None):
+        raise typer.BadParameter("--partition and --offset name one letter together.")
+
+    from firn.dead_letters.replay import Replay
+
+    sink, queue = _queue(config)
+    replay = Replay(queue, sink, None if partition is None or offset is None else (partition, offset))
+    rows = replay.count()
+    letters = sum(row.letters for row in rows)
+    if letters and not dry_run:
+        if not yes:
+            for row in rows:
+                place = "by key" if row.partition < 0 else f"partition {row.partition}"
+                say(f"{row.letters} to {row.topic}, {place}")
+            if not agreed(f"Send {counted(letters, 'record')} back to their topics?"):
+                return
+        rows = replay.send()
+        letters = sum(row.letters for row in rows)
+    print_rows([asdict(row) for row in rows], columns=_REPLAYED, as_json=as_json)
+    if letters:
+        say(f"{counted(letters, 'record')} {'would be sent' if dry_run else 'sent'} back")
+    else:
+        say("Nothing is left to replay.")
+
+
+def _content(shown: dict[str, Any] | None) -> dict[str, Any]:
+    """Cells for bytes: their size, and text or digits, shortened."""
+    if shown is None or shown["size"] is None:
+        return {"bytes": "none"}
+    text = shown["text"] if "text" in shown else f"0x{shown['hex']}"
+    return {"bytes": shown["size"], "content": text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... (--json: all)"}
+
+
+def _queue(file: Path) -> tuple[SinkConfig, DeadLetterQueue]:
+    """The sink of a connector file and where its dead letters are. Raises ConfigError where it has none."""
+    from firn.connector.parse import load_sink_config
+    from firn.connector.references import Resolver
+    from firn.dead_letters.queue import queue_of
+    from firn.errors import ConfigError
+    from firn.secrets import secret_reader
+    from firn.settings import load_settings
+    from firn.sinks.context import kafka_login
+
+    settings = load_settings()
+    config = load_sink_config(file, Resolver(secret_reader(settings)))
+    queue = queue_of(config, kafka_login(config, settings))
+    if queue is None:
+        raise ConfigError(
+            "The sink has no dead letters.",
+            where=str(file),
+            next_step="Set errors.tolerance=all and errors.deadletterqueue.topic.name to keep records that are bad.",
+        )
+    return config, queue

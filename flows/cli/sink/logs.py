@@ -1,0 +1,98 @@
+"""`firn sink logs`: what a sink's driver says, and Spark below it, from the files of this machine."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from firn.errors import ConfigError, FirnError, TerminalError
+from flows.cli.console import say
+
+if TYPE_CHECKING:
+    from firn.settings import Settings
+
+_POLL_SECONDS = 0.5
+
+
+def logs(
+    config: Annotated[Path, typer.Argument(help="Connector configuration, JSON or .properties.")],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written, until Ctrl-C.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="So many of the newest lines.")] = 100,
+    spark: Annotated[bool, typer.Option("--spark", help="Spark's own log instead of the sink's.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the lines as they stand in the file.")] = False,
+) -> None:
+    """Print the newest lines of a sink's log."""
+    from firn.operations.log_files import LogReader, driver_log, readable
+    from firn.settings import load_settings
+    from firn.sinks.context import spark_log
+
+    settings, sink = load_settings(), _name(config)
+    file = spark_log(settings, sink) if spark else driver_log(settings, sink)
+    if not file.is_file():
+        raise _absent(config, sink, file, settings)
+    shown = (lambda line: line) if as_json else readable
+    say(f"From {file}")
+    reader = LogReader(file)
+    try:
+        _print(map(shown, reader.newest(lines)))
+        while follow:
+            time.sleep(_POLL_SECONDS)
+            _print(map(shown, reader.more()))
+    except KeyboardInterrupt:
+        if not follow:
+            raise
+    finally:
+        reader.close()
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _name(file: Path) -> str:
+    """The sink's name alone: a file that is faulty, or a secret that is gone, does not hide a log."""
+    from firn.connector.file import read_connector_file
+
+    name = read_connector_file(file).get("name")
+    if not name:
+        raise ConfigError("The file names no sink.", where=str(file), next_step='Add "name".')
+    return name
+
+
+def _absent(file: Path, sink: str, log: Path, settings: Settings) -> FirnError:
+    """The error about a log that is not here: where the sink was seen, if anybody knows."""
+    seen = _seen_on(file, settings)
+    elsewhere = f"Its supervisor was {seen}: give the command there, with its FIRN_HOME. " if seen else ""
+    return TerminalError(
+        f"Sink {sink} has no log on this machine.",
+        where=str(log),
+        next_step=f"{elsewhere}It is written where the sink is started, into logs/ of FIRN_HOME ({settings.home}); one "
+        "whose driver has not started yet has none.",
+    )
+
+
+def _seen_on(file: Path, settings: Settings) -> str:
+    """Where the sink's supervisor wrote last; empty where nobody can say."""
+    from firn.ledger.owner import spoken
+    from firn.operations.observation import Observer
+    from firn.operations.selection import of_files
+
+    try:
+        (context,) = of_files([file], settings)
+        observer = Observer(context)
+        try:
+            record = observer.ask_ledger().record
+        finally:
+            observer.close()
+    except FirnError:
+        return ""
+    if record is None or record.silent_seconds is None:
+        return ""
+    return f"{record.seen_on}, {spoken(record.silent_seconds)} ago"

@@ -1,0 +1,118 @@
+"""`firn sink offsets`: where a sink stands, and setting where it goes on."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from firn.errors import TerminalError
+from flows.cli.console import JsonOption, agreed, print_rows, say
+
+if TYPE_CHECKING:
+    from firn.operations.offset_reset import Step, Target
+    from firn.operations.offsets import SinkOffsets
+
+
+def offsets(
+    config: Annotated[Path, typer.Argument(help="Connector configuration, JSON or .properties.")],
+    reset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TARGET",
+            help="Go on elsewhere: earliest, latest, an offset, +n or -n from where it stands, a time "
+            "(2026-11-21T10:00:00Z), or @<Unix milliseconds>.",
+        ),
+    ] = None,
+    topic: Annotated[str | None, typer.Option(help="Only this topic.")] = None,
+    partition: Annotated[int | None, typer.Option(min=0, help="Only this partition of it.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Reset without a question.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what a reset would do, and change nothing.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show ledger, Kafka and lag of each partition; with --reset set where the sink goes on, after a question."""
+    target = _target(reset, yes=yes, dry_run=dry_run)
+
+    from firn.connector.parse import load_sink_config
+    from firn.connector.references import Resolver
+    from firn.kafka import cluster
+    from firn.ledger.table import LedgerTable
+    from firn.operations.offset_reset import plan
+    from firn.operations.offset_reset import reset as act
+    from firn.operations.offsets import COLUMNS, look, running_within, select
+    from firn.secrets import secret_reader
+    from firn.settings import load_settings
+    from firn.sinks.context import kafka_login, snowflake_login
+    from firn.snowflake.connection import connect
+    from firn.snowflake.identifiers import Namespace
+
+    settings = load_settings()
+    sink = load_sink_config(config, Resolver(secret_reader(settings)))
+    client, login = kafka_login(sink, settings), snowflake_login(sink, settings)
+    admin = cluster.admin_client(client)
+    table = LedgerTable(Namespace(login.database, login.schema), sink.name)
+    with connect(login, query_tag=f"firn sink offsets {sink.name}") as connection:
+        found = look(sink, table, connection, admin)
+        chosen = select(found, topic, partition)
+        _say_state(found, running_within(sink))
+        if target is None:
+            print_rows([each.row() for each in chosen], columns=COLUMNS, as_json=as_json)
+            return
+        # What the file does not name is reset by name alone.
+        steps = plan([each for each in chosen if topic or each.state != "unread"], target, admin)
+        _show(found, target, steps, as_json=as_json)
+        if dry_run:
+            say("Nothing was changed (--dry-run).")
+            return
+        table.check_silent(found.owner, running_within(sink))
+        if not yes and not _agreed():
+            return
+        epoch = act(sink, table, connection, client, steps)
+        say(f"Reset, epoch {epoch}: the sink goes on from there when it starts.")
+
+
+def _target(text: str | None, *, yes: bool, dry_run: bool) -> Target | None:
+    """What is asked for; bad ones are wrong usage."""
+    if text is None:
+        if yes or dry_run:
+            raise typer.BadParameter("--yes and --dry-run go with --reset.")
+        return None
+
+    from firn.operations.offset_reset import parse_target
+
+    try:
+        return parse_target(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--reset") from None
+
+
+def _say_state(found: SinkOffsets, running_within: float) -> None:
+    say(found.spoken_owner(running_within))
+    if found.absent:
+        say(f"Not in Kafka: {', '.join(found.absent)}.")
+
+
+def _show(found: SinkOffsets, target: Target, steps: list[Step], *, as_json: bool) -> None:
+    """The plan and what it means."""
+    from firn.operations.offset_reset import COLUMNS, consequences
+
+    print_rows([step.row() for step in steps], columns=COLUMNS, as_json=as_json)
+    if target.spoken:
+        say(f"Each partition goes on at its first record of {target.spoken} or later; without one, at its end.")
+    planned = {step.where for step in steps}
+    if left := [f"{each.where} ({each.state})" for each in found.partitions if each.where not in planned]:
+        say(f"Left as they are: {', '.join(left)}.")
+    for sentence in consequences(steps):
+        say(sentence)
+
+
+def _agreed() -> bool:
+    if not sys.stdin.isatty():
+        raise TerminalError(
+            "There is no terminal to ask on, so nothing was changed.",
+            where="firn sink offsets --reset",
+            next_step="Give --yes if the plan above is right; --dry-run shows it alone.",
+        )
+    return agreed("Reset these positions?")

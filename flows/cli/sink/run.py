@@ -1,0 +1,90 @@
+"""`firn sink`: run a sink from its connector file. Looking at the file alone is `flows.cli.sink.validate`."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from firn.plural import counted
+from flows.cli.console import JsonOption, print_rows, say
+
+if TYPE_CHECKING:
+    from spark_jobs.sink.telemetry.progress import RunReport
+
+PARTITION_COLUMNS = ("topic", "partition", "table", "next_offset", "end_offset", "lag")
+
+
+def run(
+    config: Annotated[Path, typer.Argument(help="Connector configuration, JSON or .properties.")],
+    once: Annotated[bool, typer.Option("--once", help="Take all that is available now, then end.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a sink until Ctrl-C or SIGTERM, or once; prints where each partition stands at the end."""
+    try:
+        with _terminated_as_interrupted():
+            report = _report(config, once=once)
+    except KeyboardInterrupt:
+        if once:
+            raise  # not all that was available is in the table
+        say("The sink was stopped. Nothing is lost: `firn sink offsets` shows where it stands.")
+        return
+    rows = [asdict(p) for p in report.partitions]
+    print_rows([*rows, totals(report)] if as_json else rows, columns=PARTITION_COLUMNS, as_json=as_json)
+    say(summary(report))
+
+
+def _report(config: Path, *, once: bool) -> RunReport:
+    _check(config)  # before anything is started
+
+    from flows.cli.sink.with_prefect import run_sink
+
+    say("Starting Spark ...")
+    return run_sink(config, once=once)
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM is a Ctrl-C, wherever the command is. Prefect's own handler, in a flow, gives it back to this one."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def totals(report: RunReport) -> dict[str, object]:
+    """A run as one row, without its partitions."""
+    return {name: value for name, value in asdict(report).items() if name not in ("partitions", "tables")}
+
+
+def summary(report: RunReport) -> str:
+    """A run as one sentence: records committed and left out, and what it took."""
+    text = f"{report.sink}: {counted(report.records, 'record')} committed"
+    if report.bad_records:
+        reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(report.reasons.items()))
+        text += f", {report.bad_records} left out ({reasons}), {report.dead_letters} of them dead letters"
+    work = f"{counted(report.batches, 'batch', 'batches')} and {counted(report.files, 'file')}"
+    return f"{text}; {work} in {report.seconds:.1f} s (epoch {report.epoch})"
+
+
+def _check(file: Path) -> None:
+    """Print the configuration's warnings. Raises ConfigError for its faults, and for what cannot be run yet."""
+    from firn.connector.file import read_connector_file
+    from firn.connector.parse import check_sink_config
+    from firn.connector.references import Resolver
+    from firn.secrets import secret_reader
+    from firn.settings import load_settings
+    from firn.sinks.context import check_runnable
+
+    resolver = Resolver(secret_reader(load_settings()))
+    checked = check_sink_config(read_connector_file(file), where=str(file), resolver=resolver)
+    config = checked.require()
+    for warned in checked.warnings:
+        say(f"Warning: {warned}")
+    check_runnable(config)

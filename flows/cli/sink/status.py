@@ -1,0 +1,123 @@
+"""`firn sink status`: how sinks are, in one word and in figures. What the word follows from: firn.supervisor."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli.console import JsonOption, print_rows, say, stdout
+
+if TYPE_CHECKING:
+    from firn.connector.config import SinkConfig
+    from firn.operations.observation import Observer
+    from firn.operations.status import Status
+
+NOT_WELL = 8
+"""Exit code where a sink is failed, stalled or unknown, or its ledger is past Kafka's end."""
+_AT_ONCE = 8
+_WIDTHS = {"value": 80}
+
+
+def status(
+    config: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Connector configurations; without any, all sinks of the settings' schema."),
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
+    every: Annotated[float, typer.Option(min=1, help="Seconds between two looks of --watch.")] = 10.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how sinks are: state, lag, rates, errors; ends with 8 where somebody has to look."""
+    found = _look(config or [], watch=watch, every=every, as_json=as_json)
+    if not all(each.well for each in found):
+        raise typer.Exit(NOT_WELL)
+
+
+def _look(files: list[Path], *, watch: bool, every: float, as_json: bool) -> list[Status]:
+    """The last statuses that were shown."""
+    from firn.operations.observation import Observer
+    from firn.operations.selection import of_files, of_schema
+    from firn.settings import load_settings
+
+    settings = load_settings()
+    contexts = of_files(files, settings) if files else of_schema(settings)
+    if not contexts:
+        schema = f"{settings.snowflake_database}.{settings.snowflake_schema}"
+        say(f"No sink was ever supervised in schema {schema}. Name a sink's file: firn sink status <config>.")
+        return []
+    looks = [(context.config, Observer(context)) for context in contexts]
+    found: list[Status] = []
+    try:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            while True:
+                found = list(pool.map(lambda look: _status(*look), looks))
+                _show(found, files=files, clear=watch, as_json=as_json)
+                if not watch:
+                    return found
+                time.sleep(every)
+    except KeyboardInterrupt:
+        if not watch:
+            raise
+        return found
+    finally:
+        for _, observer in looks:
+            observer.close()
+
+
+def _status(config: SinkConfig, observer: Observer) -> Status:
+    from firn.errors import FirnError
+    from firn.operations.status import Status
+
+    try:
+        return Status.of(config, observer.look())
+    except FirnError as fault:
+        return Status.of(config, observer.remembered(), fault)
+
+
+def _show(found: list[Status], *, files: list[Path], clear: bool, as_json: bool) -> None:
+    from firn.operations.status_lines import SINK_COLUMNS, sink_row
+
+    if as_json:
+        print_rows([each.row() for each in found], columns=(), as_json=True)
+        return
+    if clear:
+        stdout.clear()
+    if len(files) != 1:
+        print_rows([sink_row(each) for each in found], columns=SINK_COLUMNS)
+    for number, each in enumerate(found):
+        _say_verdict(each, shlex.quote(str(files[number])) if files else "<config>")
+        if files:
+            _print_details(each)
+    if not files:
+        say("Figures and partitions of one: firn sink status <config>.")
+
+
+def _say_verdict(found: Status, file: str) -> None:
+    """The state, and what to do: on stdout, for it is the result."""
+    from firn.operations.status import written
+
+    verdict = found.verdict
+    since = f" since {written(verdict.since)}" if verdict.since else ""
+    lines = [f"Sink {found.sink}: {verdict.word}{since}"]
+    if verdict.why:
+        lines.append(f"  Why: {verdict.why}")
+    if verdict.next_step:
+        lines.append(f"  Next: {verdict.next_step.replace('<config>', file)}")
+    if found.seen and found.seen.absent:
+        lines.append(f"  Not in Kafka: {', '.join(found.seen.absent)}")
+    stdout.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_details(found: Status) -> None:
+    from firn.operations.status_lines import PARTITION_COLUMNS, figures, partition_row
+
+    lines = [asdict(each) for each in figures(found)]
+    print_rows(lines, columns=("figure", "value", "good", "mark"), widths=_WIDTHS)
+    if found.partitions:
+        print_rows([partition_row(each) for each in found.partitions], columns=PARTITION_COLUMNS)

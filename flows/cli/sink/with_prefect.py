@@ -1,0 +1,89 @@
+"""`firn sink run`: one sink from its file, in a Prefect flow where a server answers, without Prefect where none does.
+
+The driver starts first, for it needs as long as Prefect does; Prefect, which takes seconds to import, is imported only
+where a server is configured. How a run ends does not hang on it. Not for the flow (`flows.sink`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from firn.connector.parse import load_sink_config
+from firn.connector.references import Resolver
+from firn.secrets import secret_reader
+from firn.settings import load_settings
+from firn.supervisor.result import Outcome
+from flows.supervision.driver import Place, by_whom, report_of, run_once
+from spark_jobs.sink.telemetry.progress import RunReport
+
+_HEALTH_SECONDS = 3.0
+log = logging.getLogger(__name__)
+
+
+def run_sink(config: Path, *, once: bool) -> RunReport:
+    """Run a sink: all that is available (`once`), or until it is stopped. Raises the error that it failed with."""
+    for name in ("flows.supervision.driver", "flows.cli.sink.with_prefect", "flows.sink"):
+        logging.getLogger(name).setLevel(logging.INFO)
+    settings = load_settings()
+    sink = load_sink_config(config, Resolver(secret_reader(settings))).name
+    with Place(config, settings, sink, deployed=False).launched(once=once) as place:
+        if prefect_answers():
+            from flows.sink import run_flow
+
+            return run_flow(place, once=once)
+        return report_of(run_once(place) if once else _supervised(place), sink)
+
+
+def _supervised(place: Place) -> Outcome:
+    from firn.supervisor.policy import policy_of
+    from flows.prefect_ui.publishing import LogTelling
+    from flows.supervision.attended import supervise
+
+    config = load_sink_config(place.config, Resolver(secret_reader(place.settings)))
+    policy = policy_of(config, by=by_whom(), patience_seconds=place.settings.sink_patience_seconds)
+    return supervise(place, policy, LogTelling(log), log)
+
+
+def prefect_answers() -> bool:
+    """Whether a Prefect server is configured and answers; one that Prefect would start itself takes half a minute."""
+    url = _prefect_url()
+    if not url:
+        return False
+    import httpx
+
+    try:
+        httpx.get(f"{url.rstrip('/')}/health", timeout=_HEALTH_SECONDS)
+    except httpx.HTTPError:
+        log.warning("Prefect does not answer at %s: the sink runs without it.", url)
+        return False
+    return True
+
+
+def _prefect_url() -> str | None:
+    """PREFECT_API_URL as it is in the environment; Prefect is asked only where a file of its own may hold it."""
+    if url := os.environ.get("PREFECT_API_URL"):
+        return url
+    if not _has_prefect_files():
+        return None
+    from prefect.settings import PREFECT_API_URL
+
+    url = PREFECT_API_URL.value()
+    return str(url) if url else None
+
+
+def _has_prefect_files() -> bool:
+    """Whether Prefect reads settings from files here (https://docs.prefect.io/v3/concepts/settings-and-profiles)."""
+    home = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect")
+    profiles = Path(os.environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml")
+    return (
+        profiles.exists()
+        or Path("prefect.toml").exists()
+        or _mentions(Path(".env"), "PREFECT_")
+        or _mentions(Path("pyproject.toml"), "[tool.prefect")
+    )
+
+
+def _mentions(file: Path, word: str) -> bool:
+    return file.is_file() and word in file.read_text(errors="replace")

@@ -1,0 +1,34 @@
+"""`firn sql`: statements against the Snowflake that the settings name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from flows.cli.console import JsonOption, print_rows, say
+
+
+def add(app: typer.Typer) -> None:
+    """Add this family's commands."""
+    app.command("sql")(_sql)
+
+
+def _sql(
+    statement: Annotated[str, typer.Argument(help="One statement, or several with ; between them.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Run SQL in Snowflake as the service user and print each result."""
+    from firn.secrets import SnowflakeSecret, read_secret
+    from firn.settings import load_settings
+    from firn.snowflake.connection import connect, login_from
+    from firn.snowflake.statements import run_statements
+
+    if not statement.strip().rstrip(";"):
+        raise typer.BadParameter("There is no statement in it.")
+    settings = load_settings()
+    login = login_from(settings, read_secret(settings, settings.snowflake_secret_id, SnowflakeSecret))
+    with connect(login, query_tag="firn sql") as connection:
+        for result in run_statements(connection, statement):
+            print_rows(result.rows, columns=result.columns, as_json=as_json)
+            say(f"{len(result.rows)} row{'' if len(result.rows) == 1 else 's'}")

@@ -1,0 +1,64 @@
+"""`firn up`, `firn down`, `firn status`: the embedded stack on this machine (docs/local-stack.md)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from firn.settings import load_settings
+from flows.cli.console import JsonOption, print_rows, say
+
+if TYPE_CHECKING:
+    from firn_local.stack import ServerStatus
+
+_COLUMNS = ("server", "state", "pid", "address", "log")
+
+
+def add(app: typer.Typer) -> None:
+    """Register the commands."""
+    app.command()(up)
+    app.command()(down)
+    app.command()(status)
+
+
+def up(
+    new_ports: Annotated[bool, typer.Option("--new-ports", help="Stop, choose other ports, start.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Start the local stack: Kafka, schema registry, Secrets Manager, Snowflake, Prefect. Running servers stay."""
+    from firn_local import stack
+
+    servers = stack.up(load_settings().home, say, new_ports=new_ports)
+    _print(servers, as_json)
+    say(f"Prefect UI: {next(s.address for s in servers if s.name == 'prefect')}\nStop the stack: firn down")
+
+
+def down(
+    purge: Annotated[bool, typer.Option("--purge", help="Also remove all topics, tables, secrets and runs.")] = False,
+) -> None:
+    """Stop the local stack; its data stays unless --purge is given."""
+    from firn_local import stack
+
+    stack.down(load_settings().home, say, purge=purge)
+
+
+def status(as_json: JsonOption = False) -> None:
+    """Show each server's state, process, address and log. Exit code 0 only if all are running."""
+    from firn_local import stack
+
+    servers = stack.status(load_settings().home)
+    _print(servers, as_json)
+    for server in servers:
+        if server.reason or server.also:
+            say(f"{server.name}: {server.reason or server.also}")
+    if any(server.state != "running" for server in servers):
+        raise typer.Exit(1)
+
+
+def _print(servers: list[ServerStatus], as_json: bool) -> None:
+    rows = (
+        {"server": s.name, "state": s.state, "pid": s.pid, "address": s.address, "log": s.log, "reason": s.reason}
+        for s in servers
+    )
+    print_rows(rows, columns=_COLUMNS, as_json=as_json)

@@ -1,0 +1,215 @@
+"""What the Prefect UI shows of a sink: one Markdown artifact a flow run, with charts, updated in place.
+
+Charts are images inside the text (`data:` addresses), which both of Prefect's UIs show; of inline SVG and Mermaid at
+least one of them makes nothing. Figures are those of `firn sink status`. Not for when it is published (`telling`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any
+from uuid import UUID
+
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.actions import ArtifactCreate
+from prefect.context import FlowRunContext
+from prefect.exceptions import PrefectHTTPStatusError
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+
+from firn.ledger.control import SinkRecord, State, Wanted
+from firn.ledger.owner import Owner, Totals, spoken
+from firn.operations.health import Verdict, Word
+from firn.operations.observation import Observation, PartitionLag
+from firn.operations.status import Status
+from firn.operations.status_lines import GOOD_LAG, LOOK, PARTITION_COLUMNS, figures, partition_row
+from firn.supervisor.publisher import stats_of
+from firn.supervisor.snapshot import Sample, Snapshot
+from flows.prefect_ui.charts import Chart, Point
+
+ANSWER_SECONDS = 5.0
+MAX_PARTITIONS = 50
+_CHARTS = (
+    (Chart("Lag", "records that wait", "#c2410c", good=GOOD_LAG), lambda sample: float(sample.lag)),
+    (Chart("Oldest record that waits", "seconds", "#6d28d9"), lambda sample: _waited(sample)),
+    (Chart("Throughput", "records per second", "#0f766e"), lambda sample: sample.records_per_second),
+    (Chart("Throughput", "bytes per second", "#1d4ed8"), lambda sample: sample.bytes_per_second),
+)
+_WITHOUT = ("measured",)
+
+
+class SinkArtifact:
+    """The artifact of one flow run, the one in which it is made; `publish` may be called from another thread."""
+
+    def __init__(self) -> None:
+        context = FlowRunContext.get()
+        self._flow_run = context.flow_run.id if context and context.flow_run else None
+        self._id: UUID | None = None
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Show the snapshot: make the artifact, or update it in place. Takes a few seconds at most.
+
+        Raises what Prefect's client raises where the server is away or refuses; the next call tries again.
+        """
+        text = status_markdown(snapshot)
+        with (
+            temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}),
+            get_client(sync_client=True, httpx_settings={"timeout": ANSWER_SECONDS}) as client,
+        ):
+            if self._id is None or not _updated(client, self._id, text):
+                self._id = self._made(client, snapshot.sink, text)
+
+    def _made(self, client: SyncPrefectClient, sink: str, text: str) -> UUID:
+        artifact = ArtifactCreate(
+            key=artifact_key(sink),
+            type="markdown",
+            description=f"How sink {sink} stands. Updated in place while its flow runs.",
+            data=text,
+            flow_run_id=self._flow_run,
+        )
+        return client.create_artifact(artifact).id
+
+
+def _updated(client: SyncPrefectClient, artifact: UUID, text: str) -> bool:
+    """Whether the artifact is there still, with the new text.
+
+    By the route itself: the client's `update_artifact` also sends the whole text as an event, each time.
+    """
+    try:
+        client.request("PATCH", "/artifacts/{id}", path_params={"id": artifact}, json={"data": text})
+    except PrefectHTTPStatusError as error:
+        if error.response.status_code == HTTPStatus.NOT_FOUND:
+            return False
+        raise
+    return True
+
+
+def artifact_key(sink: str) -> str:
+    """The artifact's key: `sink-` and the name in what Prefect allows (a-z, 0-9, dashes), different for each name."""
+    plain = re.sub(r"[^a-z0-9]+", "-", sink.lower()).strip("-")
+    if plain == sink:
+        return f"sink-{plain}"
+    mark = hashlib.sha256(sink.encode()).hexdigest()[:8]
+    return "-".join(filter(None, ("sink", plain, mark)))
+
+
+def status_markdown(snapshot: Snapshot) -> str:
+    """How a sink stands, as Markdown: the word, why and what to do first; then charts, figures, partitions."""
+    status = _status(snapshot)
+    sections = [
+        f"# {_plain(snapshot.sink)}: {status.verdict.word}",
+        *_words(snapshot),
+        _in_short(snapshot),
+        *_charts(snapshot.history, snapshot.at),
+        "## Figures",
+        _figures(status),
+        "## Partitions",
+        *_partitions(snapshot.partitions),
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _status(snapshot: Snapshot) -> Status:
+    """The snapshot as `firn sink status` would see it, so that both show the same figures."""
+    word = Word(snapshot.state.value.capitalize())
+    alive = snapshot.state in (State.RUNNING, State.STALLED)
+    totals = Totals(snapshot.records, snapshot.bytes, snapshot.batches, snapshot.bad_records, snapshot.dead_letters)
+    stats = stats_of(snapshot, terminal=False)
+    seen = Observation(
+        at=snapshot.at,
+        partitions=snapshot.partitions,
+        owner=Owner(snapshot.epoch, snapshot.sink if alive else "", 0.0, totals=totals),
+        wanted=Wanted.RUNNING,
+        record=SinkRecord(snapshot.sink, state=snapshot.state, stats=stats, silent_seconds=0.0),
+        last_commit=snapshot.last_commit,
+    )
+    verdict = Verdict(word, snapshot.since, snapshot.why, snapshot.next_step)
+    return Status(snapshot.sink, verdict, snapshot.at, seen)
+
+
+def _words(snapshot: Snapshot) -> Iterator[str]:
+    if snapshot.why:
+        yield f"**Why:** {_lines(snapshot.why)}"
+    if snapshot.next_step:
+        yield f"**Next step:** {_lines(snapshot.next_step)}"
+    lasted = spoken((snapshot.at - snapshot.since).total_seconds())
+    watched = " Another run holds the sink; this one watches it." if snapshot.attached else ""
+    yield (
+        f"So since {snapshot.since:%Y-%m-%d %H:%M:%S} UTC ({lasted}). Seen at **{snapshot.at:%Y-%m-%d %H:%M:%S} UTC**, "
+        f"epoch {snapshot.epoch}.{watched} Is that long ago, look at `firn sink status`: it asks Kafka and Snowflake."
+    )
+
+
+def _in_short(snapshot: Snapshot) -> str:
+    oldest = f", the oldest for {spoken(snapshot.lag_seconds)}" if snapshot.lag_seconds is not None else ""
+    waiting = "record waits" if snapshot.lag == 1 else "records wait"
+    parts = [f"{snapshot.lag:,} {waiting}{oldest}", f"{snapshot.records_per_second:,.1f} records/s"]
+    if snapshot.last_commit:
+        parts.append(f"last commit {spoken((snapshot.at - snapshot.last_commit).total_seconds())} ago")
+    return f"**{' · '.join(parts)}**"
+
+
+def _charts(history: Sequence[Sample], until: datetime) -> Iterator[str]:
+    for chart, figure in _CHARTS:
+        points: list[Point] = [(sample.at, figure(sample)) for sample in history]
+        if any(value is not None for _, value in points):
+            picture = b64encode(chart.svg(points, until).encode()).decode()
+            yield f"![{chart.title}, {chart.unit}](data:image/svg+xml;base64,{picture})"
+
+
+def _waited(sample: Sample) -> float | None:
+    return 0.0 if sample.lag == 0 else sample.lag_seconds
+
+
+def _figures(status: Status) -> str:
+    lines = [each for each in figures(status) if each.figure not in _WITHOUT]
+    rows = [(each.figure, each.value, each.good, each.mark) for each in lines]
+    return _table(("figure", "value", "good", ""), rows)
+
+
+def _partitions(partitions: Sequence[PartitionLag]) -> Iterator[str]:
+    if not partitions:
+        yield "None was seen yet."
+        return
+    shown = partitions
+    if len(partitions) > MAX_PARTITIONS:
+        shown = sorted(partitions, key=lambda each: (not each.ahead, -(each.lag or 0)))[:MAX_PARTITIONS]
+        yield f"The {MAX_PARTITIONS} with the most lag, of {len(partitions):,}."
+    rows = [partition_row(each) for each in shown]
+    names = (*PARTITION_COLUMNS[:-1], "")
+    yield _table(names, [[*(row[name] for name in names[:-1]), row["mark"]] for row in rows])
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(_cell(value) for value in line)} |" for line in lines)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if value == LOOK:
+        return f"**{LOOK}**"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return _plain(str(value)).replace("|", "\\|")
+
+
+def _lines(text: str) -> str:
+    """Text from outside with its line breaks: an error's list of records, a command of its own."""
+    return "\\\n".join(_plain(line) for line in text.splitlines() if line.strip())
+
+
+def _plain(text: str) -> str:
+    """Text from outside in Markdown: one line, no tags, no emphasis; `code` stays."""
+    parts = " ".join(text.split()).split("`")
+    if len(parts) % 2 == 0:  # an odd backtick opens nothing
+        parts = ["\\`".join(parts)]
+    parts[::2] = [
+        re.sub(r"([*_\[\]#~])", r"\\\1", part.replace("&", "&amp;").replace("<", "&lt;")) for part in parts[::2]
+    ]
+    return "`".join(parts)

@@ -1,0 +1,112 @@
+"""One sink's supervision put together: driver, looks, notes, audience; attended by the thread that called.
+
+Plain Python: works in a flow and without one. Not for the flow's parameters (`flows.sink`), nor for one driver
+(`flows.supervision.driver`), nor for what supervision is (`firn.supervisor`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+import time
+
+from firn.child import TERM_SECONDS, first_signal
+from firn.errors import FirnError, TransientError, unexpected
+from firn.operations.log_files import driver_log
+from firn.supervisor.observer import Looks, Notes
+from firn.supervisor.policy import Policy
+from firn.supervisor.result import Outcome
+from firn.supervisor.supervisor import Supervisor
+from flows.prefect_ui.publishing import Log, LogTelling
+from flows.supervision.driver import STOP_SECONDS, Place
+
+_ATTEND_SECONDS = 0.2
+_SLACK_SECONDS = 5.0
+_PARENT = os.getppid()
+"""As early as this process can say: its worker may be gone before supervision begins."""
+
+
+def supervise(place: Place, policy: Policy, telling: LogTelling, log: Log) -> Outcome:
+    """Supervise until the sink is stopped or fails for good. No driver is left, however this ends."""
+    looks = Looks(place.read)
+    supervisor = Supervisor(
+        place.sink,
+        policy,
+        launch=place.launch,
+        read_end=place.read_end,
+        observer=looks,
+        notes=Notes(place.read),
+        telling=telling,
+    )
+    log.info("The driver's log is %s.", driver_log(place.settings, place.sink))
+    try:
+        with first_signal(supervisor.ask, not place.deployed):
+            return _attended(supervisor, policy, log, telling.cancelled, deployed=place.deployed)
+    finally:
+        telling.close()
+        looks.close()
+
+
+def _attended(
+    supervisor: Supervisor, policy: Policy, log: Log, cancelled: threading.Event, *, deployed: bool
+) -> Outcome:
+    """Wait for the supervisor, which has a thread of its own.
+
+    Prefect ends a flow by an exception in its thread where it cannot renew the run's concurrency slot, for instance
+    when its server was started anew. That is no reason to end a sink: another run attaches, and takes nothing away.
+    """
+    outcomes: list[Outcome] = []
+    threading.Thread(target=lambda: outcomes.append(_safely(supervisor)), name="firn-supervisor", daemon=True).start()
+    while True:
+        try:
+            # By sleeping, not by joining: an exception from another thread within join() makes Python 3.11 believe
+            # that the thread has ended (https://github.com/python/cpython/issues/89437).
+            while not outcomes:
+                time.sleep(_ATTEND_SECONDS)
+                if deployed and os.getppid() != _PARENT:
+                    return _orphaned(supervisor, outcomes)
+                if cancelled.is_set():
+                    supervisor.abort()
+                    _wait(outcomes, policy.stop + _SLACK_SECONDS)
+                    return Outcome("cancelled", "The flow run was cancelled.")
+            return outcomes[0]
+        except asyncio.CancelledError:
+            log.warning("Prefect could not renew this run's concurrency slot: the sink goes on.")
+        except BaseException:
+            supervisor.abort()
+            _wait(outcomes, policy.stop + _SLACK_SECONDS)
+            raise
+
+
+def _wait(outcomes: list[Outcome], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not outcomes and time.monotonic() < deadline:
+        time.sleep(_ATTEND_SECONDS)
+
+
+def _orphaned(supervisor: Supervisor, outcomes: list[Outcome]) -> Outcome:
+    """The worker is gone, and nobody could cancel this run any more: the next one starts the sink again."""
+    supervisor.ask()
+    _wait(outcomes, TERM_SECONDS)
+    supervisor.abort()
+    _wait(outcomes, STOP_SECONDS + _SLACK_SECONDS)
+    return Outcome(
+        "failed",
+        error=TransientError(
+            "The Prefect worker that started this run is gone.",
+            where="sink flow",
+            next_step="Nothing, where a keep-alive schedule starts the sink again; else start it by hand.",
+        ),
+    )
+
+
+def _safely(supervisor: Supervisor) -> Outcome:
+    try:
+        return supervisor.run()
+    except FirnError as error:
+        return Outcome("failed", error=error)
+    except BaseException as error:  # SystemExit too: that this thread is over must be known
+        logging.getLogger(__name__).exception("the supervisor failed")
+        return Outcome("failed", error=unexpected(error))

@@ -1,0 +1,158 @@
+"""A sink's driver as this process starts it: early, its log passed on, and for `--once` to its end.
+
+Imports neither Prefect nor Snowflake's driver, which take seconds: both can come while the driver starts. Not for
+supervision (`flows.supervision.attended`), nor for the driver's command (`firn.supervisor.launcher`).
+"""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import os
+import shlex
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import orjson
+from pydantic import TypeAdapter
+
+from firn.child import TERM_SECONDS
+from firn.connector.parse import load_sink_config
+from firn.connector.references import Resolver
+from firn.errors import FirnError
+from firn.secrets import secret_reader
+from firn.settings import Settings
+from firn.sinks.context import SinkContext, check_runnable, resolve
+from firn.supervisor.launcher import Launcher
+from firn.supervisor.ports import Driver
+from firn.supervisor.result import End, Outcome, end_of
+from spark_jobs.sink.telemetry.progress import RunReport
+
+STOP_SECONDS = 20.0
+"""From TERM to KILL of a driver whose flow run is cancelled: Prefect's worker kills the flow itself after 30 s."""
+_POLL_SECONDS = 0.2
+_LEVELS = {"warning": logging.WARNING, "error": logging.ERROR, "critical": logging.CRITICAL}
+driver_lines = logging.getLogger("flows.supervision.driver")
+
+
+class EarlyDriver:
+    """A driver that runs before anybody listens: its lines are kept for who takes it, once."""
+
+    def __init__(self, start: Callable[[Callable[[str], None]], Driver]) -> None:
+        """Raises what `start` raises."""
+        self._lock = threading.Lock()
+        self._kept: list[str] = []
+        self._listener: Callable[[str], None] | None = None
+        self._driver = start(self._heard)
+
+    def take(self, on_line: Callable[[str], None]) -> Driver | None:
+        """The driver, if nobody took it before; `on_line` gets what it said so far and all that follows."""
+        with self._lock:
+            if self._listener is not None:
+                return None
+            self._listener = on_line
+            for line in self._kept:
+                on_line(line)
+            self._kept.clear()
+        return self._driver
+
+    def stop(self, seconds: float) -> None:
+        """End it, if it runs."""
+        self._driver.stop(seconds)
+
+    def _heard(self, line: str) -> None:
+        with self._lock:
+            if self._listener is None:
+                self._kept.append(line)
+                return
+        self._listener(line)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a sink runs. deployed: a Prefect worker started it, and ends it by SIGTERM. early: its first driver."""
+
+    config: Path
+    settings: Settings
+    sink: str
+    deployed: bool
+    early: EarlyDriver | None = None
+
+    def read(self) -> SinkContext:
+        """The sink's configuration and credentials, as they are now. Raises ConfigError and those of secrets."""
+        config = load_sink_config(self.config, Resolver(secret_reader(self.settings)))
+        check_runnable(config)
+        return resolve(config, self.settings)
+
+    def launch(self, on_line: Callable[[str], None], *, once: bool = False) -> Driver:
+        """The early driver or another one; its log goes to its file, and its messages to this process's log."""
+        driver = self.early.take(on_line) if self.early else None
+        return driver or self._start(on_line, once=once)
+
+    @contextmanager
+    def launched(self, *, once: bool) -> Iterator[Place]:
+        """The same place with a driver that starts now. It has ended when the block does.
+
+        One that cannot be started is left to `launch`, whose caller knows what a fault means.
+        """
+        early = None
+        with suppress(FirnError, OSError):
+            early = EarlyDriver(lambda on_line: self._start(on_line, once=once))
+        try:
+            yield replace(self, early=early)
+        finally:
+            if early:
+                early.stop(TERM_SECONDS)
+
+    def _start(self, on_line: Callable[[str], None], *, once: bool) -> Driver:
+        def heard(line: str) -> None:
+            on_line(line)
+            _pass_on(line)
+
+        return Launcher(self.settings, self.sink, self.config, once=once)(heard)
+
+    def read_end(self, code: int, answer: Sequence[str]) -> End:
+        """What a driver's end means."""
+        return end_of(code, answer, config=shlex.quote(str(self.config)), logs=str(self.settings.home / "logs"))
+
+
+def by_whom() -> str:
+    """Who asks, for FIRN_SINKS."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # no such user, as in some containers
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
+
+
+def run_once(place: Place) -> Outcome:
+    """One run of the driver, to its end. A first signal ends it early (KeyboardInterrupt, or Prefect's own)."""
+    driver = place.launch(lambda _line: None, once=True)
+    try:
+        while (code := driver.poll()) is None:
+            threading.Event().wait(_POLL_SECONDS)
+    except BaseException:
+        driver.stop(STOP_SECONDS if place.deployed else TERM_SECONDS)
+        raise
+    end = place.read_end(code, driver.answer)
+    return Outcome("failed", error=end.error) if end.error else Outcome("ended", report=end.report)
+
+
+def report_of(outcome: Outcome, sink: str) -> RunReport:
+    """The report of a run that is over. Raises the error that it failed with."""
+    if outcome.error is not None:
+        raise outcome.error
+    return TypeAdapter(RunReport).validate_python(outcome.report) if outcome.report else RunReport(sink)
+
+
+def _pass_on(line: str) -> None:
+    """Show a line of the driver's log on this process's own; its JSON carries level and message."""
+    try:
+        entry = orjson.loads(line)
+        driver_lines.log(_LEVELS.get(entry.get("level"), logging.INFO), "%s", entry["event"])
+    except (ValueError, KeyError, AttributeError, TypeError):
+        driver_lines.debug("%s", line)
