@@ -1,6 +1,6 @@
 """One server's process: started in a session of its own, found again by its pid file, stopped with its children.
 
-Not for what the process is (`firn_local.server`). A pid file holds the pid and the start time, so that a pid which
+Not for what the process is (`firn_local.servers`). A pid file holds the pid and the start time, so that a pid which
 the system gave to somebody else is never taken for ours, and never killed.
 """
 

@@ -25,7 +25,7 @@ def main() -> None:
     tmp.mkdir(parents=True, exist_ok=True)
     tempfile.tempdir = str(tmp)
 
-    from firn_local.snowflake.run import serve
+    from firn_local.snowflake.server.serving import serve
 
     serve(options)
 

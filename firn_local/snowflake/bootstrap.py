@@ -12,9 +12,9 @@ from pathlib import Path
 
 import sqlglot
 
-from firn_local.snowflake import grant_table
-from firn_local.snowflake.holdings import ADMIN
-from firn_local.snowflake.session import Session, Shared
+from firn_local.snowflake.engine.session import Session, Shared
+from firn_local.snowflake.privileges import grant_table
+from firn_local.snowflake.privileges.role_grants import ADMIN
 
 log = logging.getLogger("firn_local.snowflake")
 

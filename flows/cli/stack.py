@@ -10,7 +10,7 @@ from firn.settings import load_settings
 from flows.cli.console import JsonOption, print_rows, say
 
 if TYPE_CHECKING:
-    from firn_local.stack import ServerStatus
+    from firn_local.stack.lifecycle import ServerStatus
 
 _COLUMNS = ("server", "state", "pid", "address", "log")
 
@@ -27,9 +27,9 @@ def up(
     as_json: JsonOption = False,
 ) -> None:
     """Start the local stack: Kafka, schema registry, Secrets Manager, Snowflake, Prefect. Running servers stay."""
-    from firn_local import stack
+    from firn_local.stack import lifecycle
 
-    servers = stack.up(load_settings().home, say, new_ports=new_ports)
+    servers = lifecycle.up(load_settings().home, say, new_ports=new_ports)
     _print(servers, as_json)
     say(f"Prefect UI: {next(s.address for s in servers if s.name == 'prefect')}\nStop the stack: firn down")
 
@@ -38,16 +38,16 @@ def down(
     purge: Annotated[bool, typer.Option("--purge", help="Also remove all topics, tables, secrets and runs.")] = False,
 ) -> None:
     """Stop the local stack; its data stays unless --purge is given."""
-    from firn_local import stack
+    from firn_local.stack import lifecycle
 
-    stack.down(load_settings().home, say, purge=purge)
+    lifecycle.down(load_settings().home, say, purge=purge)
 
 
 def status(as_json: JsonOption = False) -> None:
     """Show each server's state, process, address and log. Exit code 0 only if all are running."""
-    from firn_local import stack
+    from firn_local.stack import lifecycle
 
-    servers = stack.status(load_settings().home)
+    servers = lifecycle.status(load_settings().home)
     _print(servers, as_json)
     for server in servers:
         if server.reason or server.also:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.firn_local.snowflake_process import Server, run
+from tests.firn_local.snowflake.process import Server, run
 
 
 @pytest.fixture(scope="module")

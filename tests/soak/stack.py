@@ -17,10 +17,10 @@ from pathlib import Path
 from firn.settings import PROJECT_ROOT, Settings
 from firn_local import process
 from firn_local.home import LOOPBACK, Home
-from firn_local.order import each_in_order, needed_by
-from firn_local.server import Server
-from firn_local.stack import SERVERS, with_ports
-from firn_local.starting import Starter
+from firn_local.servers.contract import Server
+from firn_local.stack.lifecycle import SERVERS, with_ports
+from firn_local.stack.order import each_in_order, needed_by
+from firn_local.stack.startup import Starter
 from tests.soak.processes import alive, send
 from tests.support.sinks import wait_until
 

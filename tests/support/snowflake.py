@@ -17,7 +17,7 @@ from firn.snowflake.connection import connect, execute
 from firn.snowflake.statements import run_statements
 from firn_local.admin import ACCOUNT, admin_login, new_private_key
 from firn_local.home import Home
-from firn_local.seed import public_key
+from firn_local.servers.seed import public_key
 from tests.support.sinks import login_of
 
 WRITER, DEVELOPER = "STREAMING_DB_WRITER", "ANALYTICS_DEVELOPER"

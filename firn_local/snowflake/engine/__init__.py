@@ -1,0 +1,1 @@
+"""A session and how a statement of it runs, whatever family it is of."""

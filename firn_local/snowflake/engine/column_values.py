@@ -1,0 +1,138 @@
+"""What a column takes: texts no longer than declared, and a VARIANT's value as a value of the column's type.
+
+INSERT, COPY with a transformation and UPDATE are checked where they name the value of a column; MERGE and
+MATCH_BY_COLUMN_NAME are not. Source: https://docs.snowflake.com/en/sql-reference/data-types-text and
+data-type-conversion. Numbers and NULLs DuckDB checks itself; codes are in `errors`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import Expr, exp
+
+from firn_local.snowflake.sql import data_types
+from firn_local.snowflake.sql.statement import Statement
+from firn_local.snowflake.store import table_annotations
+
+if TYPE_CHECKING:
+    from firn_local.snowflake.engine.session import Session
+
+SHOWN = 200
+"""Characters of a long text that its error repeats, as on Snowflake."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What goes into a column: characters at most (None: as many as any), and whether it holds a VARIANT."""
+
+    longest: int | None
+    semi_structured: bool
+
+    def applied(self, value: Expr) -> Expr:
+        """`value` for the column."""
+        if not self.semi_structured and _is_path(value):
+            value = exp.cast(value.copy(), exp.DataType.Type.TEXT)
+        if self.longest is None or _cast_length(value) <= self.longest:
+            return value
+        return _no_longer(value, self.longest)
+
+
+def fitted(session: Session, expression: Expr, targets: Statement) -> Expr:
+    """The statement (changed in place) with each value as its column takes it; `targets`: before names were pointed
+    to temporary tables.
+    """
+    if not isinstance(expression, (exp.Insert, exp.Copy, exp.Update)):
+        return expression
+    for full_name in targets.targets():
+        rules = _rules(session, full_name)
+        if isinstance(expression, exp.Update):
+            _fit_update(expression, rules)
+        else:
+            _fit_rows(expression, rules)
+    return expression
+
+
+def short_casts(expression: Expr) -> Expr:
+    """Casts to a VARCHAR(n) of less than the default (changed in place): a longer text is an error, not cut."""
+    if isinstance(expression, exp.Create):  # fakesnow reads lengths of columns off the casts of CREATE TABLE AS
+        return expression
+    for cast in list(expression.find_all(exp.Cast)):
+        if (limit := _cast_length(cast)) < data_types.LONGEST_TEXT:
+            cast.replace(_no_longer(exp.cast(cast.this.copy(), exp.DataType.Type.TEXT), limit))
+    return expression
+
+
+def _fit_update(update: exp.Update, rules: dict[str, Rule]) -> None:
+    for each in update.expressions:
+        rule = rules.get(_name(each.this)) if isinstance(each, exp.EQ) else None
+        if rule is not None:
+            each.set("expression", rule.applied(each.expression))
+
+
+def _fit_rows(insert: exp.Insert | exp.Copy, rules: dict[str, Rule]) -> None:
+    target = insert.this
+    names = [_name(c) for c in target.expressions] if isinstance(target, exp.Schema) else list(rules)
+    by_position = [rules.get(name) for name in names]
+    if not any(by_position):
+        return
+    source = insert.args["files"][0] if isinstance(insert, exp.Copy) else insert.expression
+    query = source.unnest() if isinstance(source, exp.Subquery) else source
+    if isinstance(query, exp.Values):
+        rows = [row.expressions for row in query.expressions if isinstance(row, exp.Tuple)]
+    elif isinstance(query, exp.Select) and not query.is_star:
+        rows = [query.selects]
+    else:
+        return
+    for row in rows:
+        for value, rule in zip(list(row), by_position, strict=False):
+            inner = value.this if isinstance(value, exp.Alias) else value
+            if rule is not None and not isinstance(inner, (exp.Placeholder, exp.Parameter)):
+                inner.replace(rule.applied(inner.copy()))
+
+
+def _rules(session: Session, full_name: str) -> dict[str, Rule]:
+    """The rules of a table's columns, in order; kept until the next DDL."""
+    known = session.shared.column_rules
+    if full_name in known and full_name not in session.temporary:
+        return known[full_name]
+    place = table_annotations.place_of(session, full_name)
+    if full_name in session.temporary:
+        columns = table_annotations.columns(session.duck, place)
+    else:
+        # What is committed, not what an old snapshot of this session's transaction has.
+        with session.shared.engine.duck_conn.cursor() as conn:
+            columns = table_annotations.columns(conn, place)
+    rules = {c.name: Rule(data_types.longest(c.note.get("type", "")), c.duck_type == "JSON") for c in columns}
+    if full_name not in session.temporary:
+        known[full_name] = rules
+    return rules
+
+
+def _no_longer(value: Expr, limit: int) -> Expr:
+    text = exp.cast(value.copy(), exp.DataType.Type.TEXT)
+    shown = exp.func("CONCAT", exp.func("LEFT", text.copy(), exp.Literal.number(SHOWN)), exp.Literal.string("..."))
+    short = exp.func("LENGTH", text.copy()) <= exp.Literal.number(SHOWN)
+    shown = exp.Case(ifs=[exp.If(this=short, true=text.copy())], default=shown)
+    message = exp.func(
+        "CONCAT", exp.Literal.string("String '"), shown, exp.Literal.string("' is too long and would be truncated")
+    )
+    too_long = exp.func("LENGTH", text) > exp.Literal.number(limit)
+    fault = exp.Anonymous(this="error", expressions=[message])
+    return exp.Case(ifs=[exp.If(this=too_long, true=fault)], default=value.copy())
+
+
+def _cast_length(value: Expr) -> int:
+    """Characters that a cast to text leaves at most."""
+    longest = data_types.longest(data_types.text_of(value.to)) if type(value) is exp.Cast else None
+    return longest or data_types.LONGEST_TEXT
+
+
+def _is_path(value: Expr) -> bool:
+    return isinstance(value, exp.JSONExtract) and isinstance(value.expression, exp.JSONPath)
+
+
+def _name(column: Expr) -> str:
+    identifier = column.this if isinstance(column, exp.Column) else column
+    return identifier.name if identifier.args.get("quoted") else identifier.name.upper()

@@ -1,0 +1,223 @@
+"""What a statement needs: the privileges, by object, that Snowflake's reference names for it, from its syntax tree.
+
+Not for whether somebody holds them (`enforce`). Source: the access control requirements of each statement's page, and
+https://docs.snowflake.com/en/user-guide/security-access-control-privileges. Statements that have no syntax tree say
+what they need where they run (`commands`). A view is read with its owner's rights: its tables are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fakesnow.transforms import stage
+from sqlglot import Expr, exp
+
+from firn_local.snowflake.sql.statement import Kind
+from firn_local.snowflake.sql.tokenizer import Words
+
+if TYPE_CHECKING:
+    from firn_local.snowflake.sql.statement import Statement
+
+ANY = ("*",)  # some privilege, whichever: enough to look at an object
+ACCOUNT = "ACCOUNT"
+_ON_DATABASE = {"SCHEMA"}
+_READABLE = "INFORMATION_SCHEMA"
+
+
+@dataclass(frozen=True)
+class Need:
+    """One of these privileges on an object, or to own it; `creates` is for the primary role alone to hold."""
+
+    any_of: tuple[str, ...]
+    kind: str
+    name: str
+
+    @property
+    def creates(self) -> bool:
+        """Whether it is a privilege to make objects, which secondary roles do not give."""
+        return self.any_of[0].startswith("CREATE ")
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Everything a statement needs; `warehouse` when it computes something."""
+
+    objects: tuple[Need, ...]
+    warehouse: bool = False
+
+
+def needs_of(statement: Statement) -> Needs:
+    """The privileges of a statement; SHOW, USE, ALTER SESSION and the like need none here."""
+    find = _NEEDS.get(type(statement.expression), _nothing)
+    objects = tuple(dict.fromkeys(find(statement)))
+    expression = statement.expression
+    computes = statement.kind in (Kind.QUERY, Kind.APPEND, Kind.CHANGE)
+    fills = isinstance(expression, exp.Create) and expression.kind == "TABLE" and expression.expression is not None
+    return Needs(objects, warehouse=fills or (computes and bool(objects)))
+
+
+def on_account(privilege: str) -> Need:
+    """A privilege of the whole account."""
+    return Need((privilege,), ACCOUNT, ACCOUNT)
+
+
+def _nothing(_: Statement) -> Iterator[Need]:
+    yield from ()
+
+
+def _query(statement: Statement) -> Iterator[Need]:
+    yield from _reads(statement, statement.expression)
+
+
+def _insert(statement: Statement) -> Iterator[Need]:
+    privileges = ["INSERT"] + (["DELETE"] if statement.expression.args.get("overwrite") else [])
+    yield from _on_targets(statement, *privileges)
+    yield from _reads(statement, statement.expression.args.get("expression"))
+
+
+def _change(privilege: str) -> Callable[[Statement], Iterator[Need]]:
+    def find(statement: Statement) -> Iterator[Need]:
+        yield from _on_targets(statement, privilege)
+        yield from _reads(statement, statement.expression)
+
+    return find
+
+
+def _merge(statement: Statement) -> Iterator[Need]:
+    whens = statement.expression.args["whens"].expressions
+    for action in (when.args["then"] for when in whens):
+        privilege = action.name.upper() if isinstance(action, exp.Var) else type(action).__name__.upper()
+        yield from _on_targets(statement, privilege)
+    yield from _reads(statement, statement.expression)
+
+
+def _copy(statement: Statement) -> Iterator[Need]:
+    yield from _on_targets(statement, "INSERT")
+    for files in statement.expression.args.get("files") or []:
+        yield from _reads(statement, files)
+    if any(param.this.name.upper() == "PURGE" for param in statement.expression.args.get("params") or []):
+        yield from (Need(("WRITE",), need.kind, need.name) for need in _stages(statement, statement.expression))
+
+
+def _put(statement: Statement) -> Iterator[Need]:
+    yield from on_stage(statement, statement.expression.args["target"].name.strip("'"), "WRITE")
+
+
+def _create(statement: Statement) -> Iterator[Need]:
+    create = statement.expression
+    kind = str(create.args.get("kind"))
+    for name in statement.target_objects():
+        parent = name.rpartition(".")[0]
+        parent_kind = "DATABASE" if kind in _ON_DATABASE else "SCHEMA"
+        # Anybody who may use a schema may make temporary tables in it.
+        temporary = kind == "TABLE" and create.find(exp.TemporaryProperty) is not None
+        yield Need(("USAGE",) if temporary else (f"CREATE {kind}",), parent_kind, parent)
+    yield from _reads(statement, create)
+
+
+def _owned(statement: Statement) -> Iterator[Need]:
+    kind = str(statement.expression.args.get("kind"))
+    if kind == "COLUMN":  # COMMENT ON COLUMN t.c
+        column = statement.expression.this
+        table = exp.Table(this=column.args["table"], db=column.args.get("db"), catalog=column.args.get("catalog"))
+        yield Need(("OWNERSHIP",), "TABLE", statement.full_name(table))
+        return
+    for name in statement.target_objects():
+        yield Need(("OWNERSHIP",), kind, name)
+    for action in statement.expression.args.get("actions") or []:
+        if isinstance(action, exp.AlterRename):
+            yield Need((f"CREATE {kind}",), "SCHEMA", statement.full_name(action.this).rpartition(".")[0])
+
+
+def _command(statement: Statement) -> Iterator[Need]:
+    """An ALTER TABLE that sqlglot does not know."""
+    words = Words(statement.sql)
+    if words.skip("ALTER", "TABLE"):
+        words.skip("IF", "EXISTS")
+        name = words.name()
+        around = [statement.database or "", statement.schema or ""][: 2 - name.count(".")]
+        yield Need(("OWNERSHIP",), "TABLE", ".".join([*around, name]))
+
+
+def _use(statement: Statement) -> Iterator[Need]:
+    kind = statement.expression.args.get("kind")
+    table = statement.expression.this
+    if kind is None and isinstance(table, exp.Table) and not table.db:
+        yield Need(ANY, "DATABASE", statement.object_name(table, "DATABASE"))
+    elif isinstance(table, exp.Table) and (kind is None or kind.name.upper() == "SCHEMA"):
+        yield Need(ANY, "SCHEMA", statement.object_name(table, "SCHEMA"))
+
+
+def on_stage(statement: Statement, reference: str, privilege: str) -> Iterator[Need]:
+    """A privilege on the stage of `@[db.][schema.]stage[/path]`; a table's stage is its owner's, `@~` everybody's."""
+    name = reference.lstrip("@").partition("/")[0]
+    if name.startswith("~"):
+        return
+    database, schema, short = stage.parts_from_var(name, statement.database, statement.schema)
+    if short.startswith("%"):
+        yield Need(("OWNERSHIP",), "TABLE", f"{database}.{schema}.{short[1:]}")
+    else:
+        yield Need((privilege,), "STAGE", f"{database}.{schema}.{short}")
+
+
+def _on_targets(statement: Statement, *privileges: str) -> Iterator[Need]:
+    for name in statement.targets():
+        yield from (Need((privilege,), "TABLE", name) for privilege in privileges)
+
+
+def _reads(statement: Statement, tree: Expr | None) -> Iterator[Need]:
+    """SELECT on each table and view in `tree` but the statement's own targets; READ on each stage."""
+    if tree is None:
+        return
+    targets = {id(table) for table in statement.target_nodes()}
+    for table in tree.find_all(exp.Table):
+        if not isinstance(table.this, exp.Identifier) or id(table) in targets or _is_cte(table):
+            continue
+        name = statement.full_name(table)
+        if name.split(".")[1] != _READABLE:
+            yield Need(("SELECT",), "TABLE", name)
+    yield from _stages(statement, tree)
+
+
+def _stages(statement: Statement, tree: Expr) -> Iterator[Need]:
+    for table in tree.find_all(exp.Table):
+        if isinstance(table.this, (exp.Var, exp.Literal)) and table.name.startswith("@"):
+            yield from on_stage(statement, table.name, "READ")
+
+
+def _is_cte(table: exp.Table) -> bool:
+    """Whether the name is that of a common table expression around it; one does not see itself unless recursive."""
+    if table.db:
+        return False
+    inside: Expr = table
+    while (outer := inside.parent) is not None:
+        clause = outer.args.get("with_")
+        seen: list[Expr] = []
+        if isinstance(outer, exp.With):
+            seen = outer.expressions[: outer.expressions.index(inside) + bool(outer.recursive)]
+        elif clause is not None and clause is not inside:
+            seen = clause.expressions
+        if any(cte.alias.upper() == table.name.upper() for cte in seen):
+            return True
+        inside = outer
+    return False
+
+
+_NEEDS: dict[type[Expr], Callable[[Statement], Iterator[Need]]] = {
+    **dict.fromkeys((exp.Select, exp.Union, exp.Except, exp.Intersect, exp.Subquery), _query),
+    exp.Insert: _insert,
+    exp.Update: _change("UPDATE"),
+    exp.Delete: _change("DELETE"),
+    exp.TruncateTable: _change("TRUNCATE"),
+    exp.Merge: _merge,
+    exp.Copy: _copy,
+    exp.Put: _put,
+    exp.Create: _create,
+    exp.Drop: _owned,
+    exp.Alter: _owned,
+    exp.Comment: _owned,
+    exp.Use: _use,
+    exp.Command: _command,
+}

@@ -1,0 +1,1 @@
+"""The HTTP side: logins, query requests, uploads. Knows no SQL."""

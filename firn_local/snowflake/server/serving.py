@@ -1,0 +1,61 @@
+"""Starting and stopping: the engine, the bootstrap SQL, uvicorn with TCP connections that last as long as clients."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+import warnings
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from firn_local.snowflake.bootstrap import bootstrap
+from firn_local.snowflake.engine.session import Shared
+from firn_local.snowflake.server.login_registry import Registry
+from firn_local.snowflake.server.query_requests import Queries
+from firn_local.snowflake.server.routes import build_app
+from firn_local.snowflake.store.duckdb_store import Engine
+
+KEEP_ALIVE_SECONDS = 7 * 24 * 3600  # an open TCP connection is how we know that a client lives
+
+
+def serve(options: argparse.Namespace) -> None:
+    """Serve until SIGTERM or SIGINT; then roll back what is open and close the files."""
+    logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    for noisy in ("snowflake", "sqlglot", "fakesnow"):
+        logging.getLogger(noisy).setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", message="Arrow output on a DB-API result")
+    engine = Engine(options.data_dir, memory_limit=options.memory_limit, threads=options.threads)
+    shared = Shared(engine, account=options.account)
+    bootstrap(shared, options.bootstrap_sql)
+    registry = Registry(
+        detached_seconds=options.detached_session_seconds,
+        idle_transaction_seconds=options.idle_transaction_seconds,
+    )
+    # uvicorn raises the signal again once it has stopped: then this is a clean end, not a death by signal.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    uvicorn.run(
+        build_app(shared, registry, Queries(options.answer_within_seconds)),
+        host="127.0.0.1",
+        port=options.port,
+        http=_tracking(registry),
+        ws="none",
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=3,
+        log_config=None,
+        access_log=False,
+    )
+
+
+def _tracking(registry: Registry) -> type[H11Protocol]:
+    """uvicorn's protocol, telling `registry` when a TCP connection ends."""
+
+    class Tracking(H11Protocol):
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            if self.client is not None:
+                registry.disconnected(self.client)
+
+    return Tracking

@@ -1,0 +1,1 @@
+"""Reading SQL and writing answers: errors, parser, tokenizer, types. Knows no session and no data."""

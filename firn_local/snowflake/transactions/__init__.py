@@ -1,0 +1,1 @@
+"""READ COMMITTED and table locks over DuckDB. Knows no statement."""

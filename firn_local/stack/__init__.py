@@ -1,0 +1,1 @@
+"""Supervision of the embedded stack: up, down and status of all its servers, and their ports."""
