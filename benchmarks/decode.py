@@ -28,7 +28,7 @@ from spark_jobs.sink.decode.scalars import CLASSIC_ZONE
 from spark_jobs.sink.decode.schema import parse_schema
 from spark_jobs.sink.decode.text import StringDecoder
 from spark_jobs.sink.metadata.record_metadata import record_metadata
-from spark_jobs.sink.values.table_loaders import ColumnsLoad
+from spark_jobs.sink.values.table_loaders import ColumnsLoader
 
 RECORDS, BATCH = 1_000_000, 10_000
 STATES = ["CREATED", "CONFIRMED", "SHIPPED", "DELIVERED", "CANCELLED"]
@@ -110,7 +110,7 @@ def steps() -> dict[str, Callable[[pa.RecordBatch], object]]:
 
     types = schema_types(schema, ConverterConfig(Format.AVRO))
     columns = (METADATA_COLUMN, *(Column(name.upper(), type_) for name, type_ in types.items()))
-    load = ColumnsLoad(columns, exists=True, grow=True)
+    load = ColumnsLoader(columns, exists=True, grow=True)
     return {
         "fastavro + orjson, for comparison": lambda batch: [plain(each) for each in batch.column("value").to_pylist()],
         "reference decoder": lambda batch: [reference.decode(each, 5) for each in batch.column("value").to_pylist()],

@@ -23,11 +23,11 @@ from firn.sinks.context import SinkContext
 from firn.snowflake.faults import MissingObjectError
 from firn.snowflake.transactions import transaction
 from spark_jobs.sink.bad_records import log_stopped, stopped_error
-from spark_jobs.sink.decode.records import OF_THE_TABLE
 from spark_jobs.sink.dispatch import LettersOut, Shipped, Shipping, dropped
 from spark_jobs.sink.methods.snowpipe.copy_into import RefusedError, copy_files
 from spark_jobs.sink.methods.snowpipe.refused_files import remember_refused
 from spark_jobs.sink.spark.faults import EngineFailedError
+from spark_jobs.sink.values.bad_records import OF_THE_TABLE
 from spark_jobs.sink.values.reports import Cut, Read, Staged, Stopped, Tolerated
 
 log = logging.getLogger(__name__)

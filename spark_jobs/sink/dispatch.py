@@ -26,8 +26,15 @@ from spark_jobs.sink.spark.engine import Engine
 from spark_jobs.sink.tables.evolution import SchemaChange
 from spark_jobs.sink.tables.loaders import Loads
 from spark_jobs.sink.task.partition_task import RangeWork, ShipPlan, ship
-from spark_jobs.sink.values.reports import Doubted, Failed, Reports, Retried, Tolerated, load
-from spark_jobs.sink.values.schema_requests import Wanted
+from spark_jobs.sink.values.reports import (
+    Failed,
+    Reports,
+    Retried,
+    SchemaChangeRequest,
+    SuspectedStaleSchema,
+    Tolerated,
+    load,
+)
 
 log = logging.getLogger(__name__)
 LettersOut = Mapping[TopicPartition, Letters]
@@ -89,11 +96,13 @@ class Shipping:
             settled()
         self.loads.begin_batch()
         shipped, out = self._ship_once(ranges, letters), Reports()
-        while {*map(type, shipped)} & {Wanted, Doubted}:
+        while {*map(type, shipped)} & {SchemaChangeRequest, SuspectedStaleSchema}:
             settled()
             # A run that lost the sink must change no table: perhaps it was dropped when the sink was cleaned away.
             self._table.check_epoch(self._connection, self._epoch)
-            self._update_tables(shipped.of(Wanted), {each.table for each in shipped.of(Doubted)})
+            self._update_tables(
+                shipped.of(SchemaChangeRequest), {each.table for each in shipped.of(SuspectedStaleSchema)}
+            )
             if published := [each for each in shipped.of(Tolerated) if each.group_offset >= 0]:
                 out += published
                 starts = {TopicPartition(each.topic, each.partition): each.start for each in ranges}
@@ -102,7 +111,7 @@ class Shipping:
         reports = Reports([*out, *shipped])
         return Shipped(reports, letters_after(letters, reports.of(Tolerated)))
 
-    def _update_tables(self, wanted: Sequence[Wanted], doubted: Iterable[str]) -> None:
+    def _update_tables(self, wanted: Sequence[SchemaChangeRequest], doubted: Iterable[str]) -> None:
         """Change those that records want changed, and look at those that they doubt."""
         try:
             self.loads.look_again(doubted)

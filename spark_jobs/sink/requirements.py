@@ -28,7 +28,7 @@ from spark_jobs.sink.methods.snowpipe import stage
 from spark_jobs.sink.tables.loaders import load_of
 from spark_jobs.sink.tables.pipes import check_pipe
 from spark_jobs.sink.tables.target_tables import check_columns
-from spark_jobs.sink.values.table_loaders import ColumnsLoad, Load, PipeLoad
+from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, TableLoader
 
 _OTHER_ROLE = "Or correct snowflake.role.name (`role` in the Snowflake secret)."
 
@@ -40,7 +40,7 @@ class _Session:
     login: SnowflakeLogin
     role: str
     tables: tuple[str, ...]
-    loads: dict[str, Load] = field(default_factory=dict)
+    loads: dict[str, TableLoader] = field(default_factory=dict)
     """Of the tables that were looked at and have no fault."""
 
     @property
@@ -104,18 +104,18 @@ def _table(session: _Session, table: str) -> list[LiveCheck]:
 def _look_at_table(session: _Session, table: str) -> LiveCheck:
     name, config = session.namespace.qualified(table), session.config
     load = load_of(session.connection, session.namespace, config, table)
-    if isinstance(load, PipeLoad):
+    if isinstance(load, PipeLoader):
         name = written(load.table)
     shape = describe_named(session.connection, _filled(session, table, load))
-    if shape is None and (isinstance(load, PipeLoad) or not config.auto_create_tables):
+    if shape is None and (isinstance(load, PipeLoader) or not config.auto_create_tables):
         piped = "Make it: no table is made for a pipe's SELECT."
-        step = piped if isinstance(load, PipeLoad) else "Make it, or set auto.create.tables to true."
+        step = piped if isinstance(load, PipeLoader) else "Make it, or set auto.create.tables to true."
         return LiveCheck(f"table {name}", "failed", f"does not exist, or role {session.role} may not see it", step)
     session.loads[table] = load
     if shape is None:
         return LiveCheck(f"table {name}", "ok", f"will be made (role {session.role} sees none)")
     try:
-        if isinstance(load, PipeLoad):
+        if isinstance(load, PipeLoader):
             check_pipe(session.connection, session.namespace, table, load)
         else:
             check_columns(name, shape.columns, load)
@@ -124,17 +124,17 @@ def _look_at_table(session: _Session, table: str) -> LiveCheck:
     return LiveCheck(f"table {name}", "ok", _spoken(session, table, load, len(shape.columns)))
 
 
-def _filled(session: _Session, table: str, load: Load | None) -> FullName:
+def _filled(session: _Session, table: str, load: TableLoader | None) -> FullName:
     """The table that rows go into: a pipe may fill another one."""
-    return load.table if isinstance(load, PipeLoad) else session.namespace.full_name(table)
+    return load.table if isinstance(load, PipeLoader) else session.namespace.full_name(table)
 
 
-def _spoken(session: _Session, table: str, load: Load, columns: int) -> str:
+def _spoken(session: _Session, table: str, load: TableLoader, columns: int) -> str:
     """How an existing table will be loaded."""
     match load:
-        case PipeLoad():
+        case PipeLoader():
             return f"exists ({columns}), loaded by the SELECT of pipe {session.namespace.qualified(table)}"
-        case ColumnsLoad():
+        case ColumnsLoader():
             return f"exists, its columns fit ({columns}), {'evolves' if load.grow else 'does not evolve'}"
         case _:
             return f"exists, its columns fit ({columns})"
@@ -218,12 +218,12 @@ def _needed(session: _Session) -> Iterator[Privilege]:
 
 def _tables(session: _Session) -> Iterator[_Used]:
     """Each table that the sink uses."""
-    growing = {table: load for table, load in session.loads.items() if isinstance(load, ColumnsLoad) and load.grow}
+    growing = {table: load for table, load in session.loads.items() if isinstance(load, ColumnsLoader) and load.grow}
     for table in session.tables:
         load = session.loads.get(table)
         # ALTER TABLE wants its owner; who makes a table owns it.
         wanted = "INSERT, OWNERSHIP" if table in growing and growing[table].exists else "INSERT"
-        made = session.config.auto_create_tables and not isinstance(load, PipeLoad)
+        made = session.config.auto_create_tables and not isinstance(load, PipeLoader)
         yield _Used(_filled(session, table, load), wanted, made)
     yield _Used(session.namespace.full_name(ledger_table.TABLE), "SELECT, INSERT, UPDATE")
     yield _Used(session.namespace.full_name(control.TABLE), "SELECT, INSERT, UPDATE")

@@ -17,8 +17,8 @@ from spark_jobs.sink.columns.cell_values import shown
 from spark_jobs.sink.columns.cells import Cells, to_cells
 from spark_jobs.sink.columns.matching import column_name
 from spark_jobs.sink.columns.writers import Message, Writer, Writers
-from spark_jobs.sink.decode.records import AMBIGUOUS_FIELD, MISSING_VALUE, UNFITTING_VALUE, UNKNOWN_FIELD, BadRecord
-from spark_jobs.sink.values.table_loaders import ColumnsLoad
+from spark_jobs.sink.values.bad_records import AMBIGUOUS_FIELD, MISSING_VALUE, UNFITTING_VALUE, UNKNOWN_FIELD, BadRecord
+from spark_jobs.sink.values.table_loaders import ColumnsLoader
 
 SchemaTypes = Callable[[Writer], Mapping[str, ColumnType]]
 
@@ -37,7 +37,7 @@ class Placement:
 
     def __init__(
         self,
-        load: ColumnsLoad,
+        load: ColumnsLoader,
         schema_ids: pa.Int32Array,
         messages: Sequence[Message] | None,
         types_of: SchemaTypes,

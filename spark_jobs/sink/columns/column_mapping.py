@@ -20,8 +20,8 @@ from spark_jobs.sink.columns.matching import Matcher, column_name
 from spark_jobs.sink.columns.schema_request import Wishes
 from spark_jobs.sink.columns.value_types import type_of_values
 from spark_jobs.sink.columns.writers import Message, Writer
-from spark_jobs.sink.decode.records import NOT_AN_OBJECT, BadRecord
-from spark_jobs.sink.values.table_loaders import ColumnsLoad
+from spark_jobs.sink.values.bad_records import NOT_AN_OBJECT, BadRecord
+from spark_jobs.sink.values.table_loaders import ColumnsLoader
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Fitter:
     the first bad record is to be loaded (errors.tolerance=none), so that it changes no table either.
     """
 
-    def __init__(self, load: ColumnsLoad, types_of: SchemaTypes, *, strict: bool) -> None:
+    def __init__(self, load: ColumnsLoader, types_of: SchemaTypes, *, strict: bool) -> None:
         self._load, self._types_of, self._strict = load, types_of, strict
         self._matcher = Matcher(load.columns)
         self._known: set[Writer] = set()

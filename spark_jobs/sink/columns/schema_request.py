@@ -5,7 +5,7 @@ from __future__ import annotations
 from firn.snowflake.columns import Column, ColumnType
 from spark_jobs.sink.columns.matching import column_name
 from spark_jobs.sink.columns.value_types import merge_types
-from spark_jobs.sink.values.schema_requests import Wanted
+from spark_jobs.sink.values.reports import SchemaChangeRequest
 
 
 class Wishes:
@@ -36,8 +36,8 @@ class Wishes:
             self.widen[column.name] = wanted
 
 
-def wanted(topic: str, partition: int, table: str, wishes: Wishes) -> Wanted:
+def wanted(topic: str, partition: int, table: str, wishes: Wishes) -> SchemaChangeRequest:
     """The wishes of a partition's records, as its report."""
     add = {name: str(wish) for name, wish in wishes.add.items()}
     widen = {name: str(wish) for name, wish in wishes.widen.items()}
-    return Wanted(topic, partition, table, wishes.schema_id, add, list(wishes.nullable), widen)
+    return SchemaChangeRequest(topic, partition, table, wishes.schema_id, add, list(wishes.nullable), widen)

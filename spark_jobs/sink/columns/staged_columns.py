@@ -17,8 +17,8 @@ from spark_jobs.sink.columns.column_mapping import Fitter
 from spark_jobs.sink.columns.pipe_record import record_texts
 from spark_jobs.sink.columns.schema_request import Wishes
 from spark_jobs.sink.columns.writers import Message
-from spark_jobs.sink.decode.records import NOT_AN_OBJECT, BadRecord
-from spark_jobs.sink.values.table_loaders import ColumnsLoad, Load, PipeLoad, VariantLoad
+from spark_jobs.sink.values.bad_records import NOT_AN_OBJECT, BadRecord
+from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, TableLoader, VariantLoader
 
 RECORD = "RECORD"
 """The one column of a file that a user's own SELECT reads."""
@@ -48,25 +48,25 @@ class Shaper(Protocol):
         ...
 
 
-def file_columns(load: Load) -> tuple[str, ...]:
+def file_columns(load: TableLoader) -> tuple[str, ...]:
     """The names of a staged file's columns. Those of typed columns are numbered: a path in SQL takes any such name."""
     match load:
-        case VariantLoad():
+        case VariantLoader():
             return METADATA, CONTENT
-        case ColumnsLoad():
+        case ColumnsLoader():
             return tuple(f"C{at}" for at in range(len(load.columns)))
-        case PipeLoad():
+        case PipeLoader():
             return (RECORD,)
 
 
-def shaper_for(load: Load, types_of: SchemaTypes, *, strict: bool) -> Shaper:
+def shaper_for(load: TableLoader, types_of: SchemaTypes, *, strict: bool) -> Shaper:
     """The shaper of one partition's records. types_of, strict: see `fit.Fitter`."""
     match load:
-        case VariantLoad():
+        case VariantLoader():
             return _Variants()
-        case ColumnsLoad():
+        case ColumnsLoader():
             return _Columns(load, types_of, strict=strict)
-        case PipeLoad():
+        case PipeLoader():
             return _Whole(load)
 
 
@@ -84,7 +84,7 @@ class _Variants:
 
 
 class _Columns:
-    def __init__(self, load: ColumnsLoad, types_of: SchemaTypes, *, strict: bool) -> None:
+    def __init__(self, load: ColumnsLoader, types_of: SchemaTypes, *, strict: bool) -> None:
         self._columns, self._fitter = load.columns, Fitter(load, types_of, strict=strict)
         self.wishes: Wishes | None = self._fitter.wishes
 
@@ -112,7 +112,7 @@ def _beside(
 class _Whole:
     wishes: Wishes | None = None
 
-    def __init__(self, load: PipeLoad) -> None:
+    def __init__(self, load: PipeLoader) -> None:
         self._fields = load.fields
 
     def shape(

@@ -18,7 +18,7 @@ from firn.dead_letters.queue import dead_letter_queue
 from firn.kafka.partitions import TopicPartition
 from firn.sinks.context import SinkContext
 from spark_jobs.sink.dead_letters.writer import LetterBox, Published
-from spark_jobs.sink.decode.records import NOT_LOOKED_UP, BadRecord
+from spark_jobs.sink.values.bad_records import NOT_LOOKED_UP, BadRecord
 from spark_jobs.sink.values.reports import Tolerated
 
 SAMPLES = 10

@@ -18,7 +18,7 @@ from firn.dead_letters.published import Letters
 from firn.dead_letters.queue import DeadLetterQueue
 from firn.dead_letters.transaction import Committed, GroupTransactions, Message, lost_race
 from firn.kafka.partitions import TopicPartition
-from spark_jobs.sink.decode.records import BadRecord
+from spark_jobs.sink.values.bad_records import BadRecord
 
 
 def _nobody_asks() -> None:

@@ -9,6 +9,7 @@ Why text, and why Avro has two decoders: docs/decisions/0004-converters-give-jso
 """
 
 from spark_jobs.sink.decode.avro import avro_decoder
-from spark_jobs.sink.decode.records import BadRecord, Decoded, Decoder
+from spark_jobs.sink.decode.records import Decoded, Decoder
+from spark_jobs.sink.values.bad_records import BadRecord
 
 __all__ = ["BadRecord", "Decoded", "Decoder", "avro_decoder"]

@@ -15,11 +15,12 @@ from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.decode.capacity import check_size, string_array
 from spark_jobs.sink.decode.decoder import FramedDecoder
 from spark_jobs.sink.decode.frames import FRAME_BYTES
-from spark_jobs.sink.decode.records import BadRecord, Decoded, InvalidSchemaError, MalformedError
+from spark_jobs.sink.decode.records import Decoded, InvalidSchemaError, MalformedError
 from spark_jobs.sink.decode.reference import ReferenceDecoder
 from spark_jobs.sink.decode.scalars import CLASSIC_ZONE
 from spark_jobs.sink.decode.schema import parse_schema
 from spark_jobs.sink.decode.vector import VectorDecoder
+from spark_jobs.sink.values.bad_records import BadRecord
 
 
 def avro_decoder(

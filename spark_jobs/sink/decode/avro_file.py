@@ -17,21 +17,13 @@ import pyarrow as pa
 from spark_jobs.sink.decode import records
 from spark_jobs.sink.decode.capacity import string_array
 from spark_jobs.sink.decode.container import Container
-from spark_jobs.sink.decode.records import (
-    INVALID_SCHEMA,
-    MALFORMED_CONTAINER,
-    TRAILING_BYTES,
-    BadRecord,
-    Decoded,
-    Decoder,
-    InvalidSchemaError,
-    MalformedError,
-)
+from spark_jobs.sink.decode.records import Decoded, Decoder, InvalidSchemaError, MalformedError
 from spark_jobs.sink.decode.reference import ReferenceDecoder
 from spark_jobs.sink.decode.scalars import CLASSIC_ZONE
 from spark_jobs.sink.decode.schema import parse_schema
 from spark_jobs.sink.decode.shapes import Shapes
 from spark_jobs.sink.decode.wire import MAX_EMPTY_ITEMS, too_large
+from spark_jobs.sink.values.bad_records import INVALID_SCHEMA, MALFORMED_CONTAINER, TRAILING_BYTES, BadRecord
 
 # Every producer has a few schemas; a producer that changes its schema with every record must not fill the memory.
 MAX_SCHEMAS = 64

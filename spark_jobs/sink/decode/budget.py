@@ -7,7 +7,8 @@ brings, are counted before they are written out. Not for the size of batches (`c
 from __future__ import annotations
 
 from spark_jobs.sink.decode import records
-from spark_jobs.sink.decode.records import TOO_LARGE, MalformedError
+from spark_jobs.sink.decode.records import MalformedError
+from spark_jobs.sink.values.bad_records import TOO_LARGE
 
 
 class Budget:

@@ -17,8 +17,9 @@ from typing import Any, TypeAlias
 from spark_jobs.sink.decode import scalars
 from spark_jobs.sink.decode.budget import Budget
 from spark_jobs.sink.decode.json_text import number_text
-from spark_jobs.sink.decode.records import SCHEMA_MISMATCH, MalformedError
+from spark_jobs.sink.decode.records import MalformedError
 from spark_jobs.sink.decode.scalars import CLASSIC_ZONE, quoted
+from spark_jobs.sink.values.bad_records import SCHEMA_MISMATCH
 
 DATE = "org.apache.kafka.connect.data.Date"
 TIME = "org.apache.kafka.connect.data.Time"

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from spark_jobs.sink.decode.container_codecs import decompressed
-from spark_jobs.sink.decode.records import MALFORMED_CONTAINER, MalformedError
+from spark_jobs.sink.decode.records import MalformedError
 from spark_jobs.sink.decode.wire import Limits, read_blocks, read_long, read_span
+from spark_jobs.sink.values.bad_records import MALFORMED_CONTAINER
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16

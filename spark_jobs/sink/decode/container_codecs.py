@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from spark_jobs.sink.decode.records import MALFORMED_CONTAINER, MalformedError
+from spark_jobs.sink.decode.records import MalformedError
+from spark_jobs.sink.values.bad_records import MALFORMED_CONTAINER
 
 _LZMA_MEMORY = 128 * 1024 * 1024
 _CHECKSUM_BYTES = 4

@@ -16,18 +16,16 @@ import pyarrow as pa
 from firn.registry.schemas import RegisteredSchema, SchemaKind, UnknownSchemaError
 from spark_jobs.sink.decode.capacity import one_array
 from spark_jobs.sink.decode.frames import FRAME_BYTES, Frames
-from spark_jobs.sink.decode.records import (
+from spark_jobs.sink.decode.records import Decoded, Decoder, InvalidSchemaError
+from spark_jobs.sink.decode.unknown_ids import MAX_IN_BATCH, UnknownIds
+from spark_jobs.sink.values.bad_records import (
     INVALID_SCHEMA,
     NOT_LOOKED_UP,
     TOO_SHORT,
     UNKNOWN_SCHEMA_ID,
     WRONG_MAGIC,
     BadRecord,
-    Decoded,
-    Decoder,
-    InvalidSchemaError,
 )
-from spark_jobs.sink.decode.unknown_ids import MAX_IN_BATCH, UnknownIds
 
 
 class FramedDecoder:

@@ -15,8 +15,9 @@ from spark_jobs.sink.decode import json_text
 from spark_jobs.sink.decode.budget import Budget
 from spark_jobs.sink.decode.connect import Schema, without_defaults, writer
 from spark_jobs.sink.decode.json_types import connect_schema, has_decimals, reader
-from spark_jobs.sink.decode.records import INVALID_JSON, SCHEMA_MISMATCH, MalformedError
+from spark_jobs.sink.decode.records import MalformedError
 from spark_jobs.sink.decode.rows import RowDecoder
+from spark_jobs.sink.values.bad_records import INVALID_JSON, SCHEMA_MISMATCH
 
 MAX_SCHEMAS = 1_000  # JsonConverter's schemas.cache.size
 MAX_BEGINNINGS = 8

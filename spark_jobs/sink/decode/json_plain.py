@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 
 from spark_jobs.sink.decode import json_text, records
 from spark_jobs.sink.decode.capacity import check_size, string_array
-from spark_jobs.sink.decode.records import INVALID_JSON, Decoded
+from spark_jobs.sink.decode.records import Decoded
 from spark_jobs.sink.decode.rows import RowDecoder, no_schema_ids
+from spark_jobs.sink.values.bad_records import INVALID_JSON
 
 # Digits that may be more than 64 bits or a double hold, or an exponent beyond a double. A decimal point parts 16
 # digits so that ten follow it, or 13 precede it, or seven precede it and four follow.

@@ -21,8 +21,9 @@ from spark_jobs.sink.decode import connect, json_text
 from spark_jobs.sink.decode.budget import Budget
 from spark_jobs.sink.decode.frames import FRAME_BYTES
 from spark_jobs.sink.decode.json_schema_types import Anything, ArrayOf, Leaf, MapOf, Null, OneOf, Slot, Struct, Type
-from spark_jobs.sink.decode.records import SCHEMA_MISMATCH, InvalidSchemaError, MalformedError
+from spark_jobs.sink.decode.records import InvalidSchemaError, MalformedError
 from spark_jobs.sink.decode.rows import RowDecoder
+from spark_jobs.sink.values.bad_records import SCHEMA_MISMATCH
 
 MAX_DEPTH = 64
 """Levels of a schema. Far below Python's own limit, at which `referencing` (Rust) panics instead of raising."""

@@ -16,8 +16,9 @@ from spark_jobs.sink.decode import connect
 from spark_jobs.sink.decode.budget import Budget
 from spark_jobs.sink.decode.json_text import number_text
 from spark_jobs.sink.decode.json_types import reader
-from spark_jobs.sink.decode.records import SCHEMA_MISMATCH, MalformedError
+from spark_jobs.sink.decode.records import MalformedError
 from spark_jobs.sink.decode.scalars import boolean_text, map_text, quoted
+from spark_jobs.sink.values.bad_records import SCHEMA_MISMATCH
 
 ONE_OF_FIELD = "io.confluent.connect.json.OneOf.field."
 FITS, FITS_NOT = 1 << 60, -1

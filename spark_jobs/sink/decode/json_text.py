@@ -17,8 +17,9 @@ from typing import Any
 
 import orjson
 
-from spark_jobs.sink.decode.records import INVALID_JSON, INVALID_UTF8, MalformedError
+from spark_jobs.sink.decode.records import MalformedError
 from spark_jobs.sink.decode.scalars import MAX_NUMBER_DIGITS
+from spark_jobs.sink.values.bad_records import INVALID_JSON, INVALID_UTF8
 
 # orjson prints no deeper; what people write is never near it.
 MAX_DEPTH = 254

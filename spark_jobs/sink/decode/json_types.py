@@ -14,8 +14,9 @@ from decimal import Decimal
 from typing import Any, NoReturn, TypeAlias
 
 from spark_jobs.sink.decode.connect import DATE, DECIMAL, MAX_SCALE, TIME, Schema, Type
-from spark_jobs.sink.decode.records import INVALID_SCHEMA, SCHEMA_MISMATCH, MalformedError
+from spark_jobs.sink.decode.records import MalformedError
 from spark_jobs.sink.decode.scalars import decimal_of
+from spark_jobs.sink.values.bad_records import INVALID_SCHEMA, SCHEMA_MISMATCH
 
 Read: TypeAlias = Callable[[Any], Any]
 

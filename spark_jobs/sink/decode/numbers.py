@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.connector.config import Format
-from spark_jobs.sink.decode.records import SCHEMA_MISMATCH, WRONG_SIZE, BadRecord, Decoded
+from spark_jobs.sink.decode.records import Decoded
 from spark_jobs.sink.decode.render import double_texts
 from spark_jobs.sink.decode.rows import no_schema_ids
+from spark_jobs.sink.values.bad_records import SCHEMA_MISMATCH, WRONG_SIZE, BadRecord
 
 DTYPES = {
     Format.BOOLEAN: "u1",

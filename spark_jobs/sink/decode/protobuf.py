@@ -22,8 +22,9 @@ from spark_jobs.sink.decode.budget import Budget
 from spark_jobs.sink.decode.frames import FRAME_BYTES
 from spark_jobs.sink.decode.protobuf_schema import root_file
 from spark_jobs.sink.decode.protobuf_types import MessageTexts
-from spark_jobs.sink.decode.records import INVALID_UTF8, MALFORMED_PROTOBUF, SCHEMA_MISMATCH, MalformedError
+from spark_jobs.sink.decode.records import MalformedError
 from spark_jobs.sink.decode.rows import RowDecoder
+from spark_jobs.sink.values.bad_records import INVALID_UTF8, MALFORMED_PROTOBUF, SCHEMA_MISMATCH
 
 MAX_STEPS = 100
 """Levels of messages within messages; protoc allows fewer."""

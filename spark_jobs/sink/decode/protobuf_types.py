@@ -18,8 +18,9 @@ from google.protobuf.message import Message
 from firn.connector.config import ProtobufOptions
 from spark_jobs.sink.decode import connect, scalars
 from spark_jobs.sink.decode.budget import Budget
-from spark_jobs.sink.decode.records import INVALID_UTF8, SCHEMA_MISMATCH, MalformedError
+from spark_jobs.sink.decode.records import MalformedError
 from spark_jobs.sink.decode.scalars import quoted
+from spark_jobs.sink.values.bad_records import INVALID_UTF8, SCHEMA_MISMATCH
 
 Text: TypeAlias = Callable[[Any], str]
 

@@ -9,30 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-WRONG_MAGIC = "wrong_magic"
-TOO_SHORT = "too_short"
-UNKNOWN_SCHEMA_ID = "unknown_schema_id"
-NOT_LOOKED_UP = "not_looked_up"  # nobody knows yet whether it is bad: the next batch asks the registry
-INVALID_SCHEMA = "invalid_schema"
-MALFORMED_AVRO = "malformed_avro"
-TRAILING_BYTES = "trailing_bytes"
-INVALID_UTF8 = "invalid_utf8"
-INVALID_JSON = "invalid_json"
-MALFORMED_CONTAINER = "malformed_container"
-MALFORMED_PROTOBUF = "malformed_protobuf"
-SCHEMA_MISMATCH = "schema_mismatch"  # well-formed, and not what its schema says
-TOO_LARGE = "too_large"  # its JSON passes what one record may take
-UNREADABLE_HEADER = "unreadable_header"  # the name of a header is not UTF-8
-WRONG_SIZE = "wrong_size"  # a number converter met another number of bytes
-# A record that is well-formed, and not for the columns of its table:
-NOT_AN_OBJECT = "not_an_object"
-UNKNOWN_FIELD = "unknown_field"
-UNFITTING_VALUE = "unfitting_value"
-MISSING_VALUE = "missing_value"
-AMBIGUOUS_FIELD = "ambiguous_field"
-OF_THE_TABLE = frozenset({UNKNOWN_FIELD, UNFITTING_VALUE, MISSING_VALUE, AMBIGUOUS_FIELD})
-"""Reasons that another table would not have given."""
-
+from spark_jobs.sink.values.bad_records import BadRecord
 
 MAX_TEXT = 128 * 1024 * 1024
 """Characters of JSON that one record may become: a VARIANT of Snowflake holds 128 MB."""
@@ -43,7 +20,7 @@ class OutputTooLargeError(Exception):
 
 
 class MalformedError(Exception):
-    """One value cannot be decoded; `reason` is one of the words above, `detail` is for a person."""
+    """One value cannot be decoded; `reason` is one of `values.bad_records`, `detail` is for a person."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason, detail)
@@ -52,16 +29,6 @@ class MalformedError(Exception):
 
 class InvalidSchemaError(ValueError):
     """A schema that no value can be decoded with; the message says what is wrong, and where."""
-
-
-@dataclass(frozen=True)
-class BadRecord:
-    """A record that cannot become a row: its row in the batch, a machine word, what was found, and in which part."""
-
-    row: int
-    reason: str
-    detail: str
-    in_key: bool = False
 
 
 @dataclass(frozen=True)

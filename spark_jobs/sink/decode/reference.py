@@ -12,9 +12,10 @@ import struct
 from spark_jobs.sink.decode import records
 from spark_jobs.sink.decode.compiler import Compiler
 from spark_jobs.sink.decode.defaults import NullTexts
-from spark_jobs.sink.decode.records import INVALID_UTF8, MALFORMED_AVRO, TRAILING_BYTES, MalformedError
+from spark_jobs.sink.decode.records import MalformedError
 from spark_jobs.sink.decode.schema import Node
 from spark_jobs.sink.decode.wire import Limits, too_large
+from spark_jobs.sink.values.bad_records import INVALID_UTF8, MALFORMED_AVRO, TRAILING_BYTES
 
 _LONGEST_ESCAPE = 6  # characters that one byte of data becomes at most
 

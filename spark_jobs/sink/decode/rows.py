@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from spark_jobs.sink.decode.budget import checked
 from spark_jobs.sink.decode.capacity import string_array
-from spark_jobs.sink.decode.records import SCHEMA_MISMATCH, BadRecord, Decoded, MalformedError
+from spark_jobs.sink.decode.records import Decoded, MalformedError
+from spark_jobs.sink.values.bad_records import SCHEMA_MISMATCH, BadRecord
 
 
 class RowDecoder:

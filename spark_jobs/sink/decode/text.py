@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 
 from spark_jobs.sink.decode import records
 from spark_jobs.sink.decode.capacity import counted_by_arrow, string_array, text_bytes
-from spark_jobs.sink.decode.records import TOO_LARGE, BadRecord, Decoded
+from spark_jobs.sink.decode.records import Decoded
 from spark_jobs.sink.decode.render import escaped, join
 from spark_jobs.sink.decode.rows import no_schema_ids
+from spark_jobs.sink.values.bad_records import TOO_LARGE, BadRecord
 
 # A surrogate in three bytes, or the first two of them where the third is missing. Python sees an error in each byte.
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")

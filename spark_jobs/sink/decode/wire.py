@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from spark_jobs.sink.decode import records
-from spark_jobs.sink.decode.records import MALFORMED_AVRO, TOO_LARGE, MalformedError
+from spark_jobs.sink.decode.records import MalformedError
+from spark_jobs.sink.values.bad_records import MALFORMED_AVRO, TOO_LARGE
 
 MAX_EMPTY_ITEMS = 100_000
 MAX_FREE_FIELDS = 1_000_000

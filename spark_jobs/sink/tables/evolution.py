@@ -27,7 +27,7 @@ from firn.snowflake.identifiers import Namespace, always_quoted
 from firn.snowflake.tables import describe
 from spark_jobs.sink.columns.value_types import merge_types
 from spark_jobs.sink.tables.target_tables import create_statement
-from spark_jobs.sink.values.schema_requests import Wanted
+from spark_jobs.sink.values.reports import SchemaChangeRequest
 
 __all__ = ["Evolution", "SchemaChange"]
 
@@ -60,7 +60,7 @@ class Wish:
     widen: dict[str, tuple[Reason, ColumnType]] = field(default_factory=dict)
 
 
-def merged(wanted: Sequence[Wanted]) -> dict[str, Wish]:
+def merged(wanted: Sequence[SchemaChangeRequest]) -> dict[str, Wish]:
     """What each table would need, by table. Topics and partitions come in their order, whatever that of reports is."""
     wishes: dict[str, Wish] = {}
     for each in sorted(wanted, key=lambda one: (one.topic, one.partition)):
@@ -87,7 +87,10 @@ class Evolution:
         self._changes = SchemaChanges(namespace, sink)
 
     def apply(
-        self, connection: SnowflakeConnection, wanted: Sequence[Wanted], columns: Mapping[str, Columns | None]
+        self,
+        connection: SnowflakeConnection,
+        wanted: Sequence[SchemaChangeRequest],
+        columns: Mapping[str, Columns | None],
     ) -> tuple[SchemaChange, ...]:
         """Do what all tasks of a batch want, table by table; returns what was done, which is recorded before.
 

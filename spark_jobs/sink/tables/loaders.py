@@ -21,8 +21,8 @@ from spark_jobs.sink.methods.snowpipe.pipe_input_table import LandingTable
 from spark_jobs.sink.tables.evolution import Evolution, SchemaChange
 from spark_jobs.sink.tables.pipes import check_pipe, user_pipe
 from spark_jobs.sink.tables.target_tables import absent_table, check_columns, ensure_variant_table
-from spark_jobs.sink.values.schema_requests import Wanted
-from spark_jobs.sink.values.table_loaders import ColumnsLoad, Load, PipeLoad, VariantLoad
+from spark_jobs.sink.values.reports import SchemaChangeRequest
+from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, TableLoader, VariantLoader
 
 
 class Loads:
@@ -30,7 +30,7 @@ class Loads:
 
     def __init__(self, context: SinkContext, connection: SnowflakeConnection) -> None:
         self._config, self._namespace, self._connection = context.config, context.namespace, connection
-        self._loads: dict[str, Load] = {}
+        self._loads: dict[str, TableLoader] = {}
         self._landings: dict[str, LandingTable] = {}
         self._seen: set[str] = set()
         self._refusing: frozenset[str] = frozenset()
@@ -59,28 +59,28 @@ class Loads:
         """Those of the topics whose tables were not looked at since the batch began."""
         return frozenset(topic for topic in topics if table_for(topic, self._config.table_map) not in self._seen)
 
-    def of_topics(self, topics: Iterable[str]) -> dict[str, Load]:
-        """The loads by topic. Makes what a VariantLoad needs. Raises ConfigError where a table cannot take records."""
+    def of_topics(self, topics: Iterable[str]) -> dict[str, TableLoader]:
+        """The loaders by topic. Makes the table of a VariantLoader. Raises ConfigError where a table takes no records."""
         tables = {topic: table_for(topic, self._config.table_map) for topic in topics}
         for table in sorted({*tables.values()} - self._loads.keys()):
             self._look(table)
         return {topic: self._loads[table] for topic, table in tables.items()}
 
-    def of_table(self, table: str) -> Load:
+    def of_table(self, table: str) -> TableLoader:
         """The load of a table that was looked at."""
         return self._loads[table]
 
     def landing_of(self, table: str) -> LandingTable:
-        """Where the records of a PipeLoad wait for its SELECT."""
+        """Where the records of a PipeLoader wait for its SELECT."""
         return self._landings[table]
 
-    def evolve(self, wanted: Sequence[Wanted]) -> tuple[SchemaChange, ...]:
+    def evolve(self, wanted: Sequence[SchemaChangeRequest]) -> tuple[SchemaChange, ...]:
         """Change the tables as their records want it, and look at them anew; returns what was done."""
         before = {each.table: self._loads[each.table] for each in wanted}
         columns = {
             table: load.columns if load.exists else None
             for table, load in before.items()
-            if isinstance(load, ColumnsLoad)
+            if isinstance(load, ColumnsLoader)
         }
         changes = self._evolution.apply(self._connection, wanted, columns)
         for table, load in before.items():
@@ -92,7 +92,7 @@ class Loads:
     def _look(self, table: str) -> None:
         load = load_of(self._connection, self._namespace, self._config, table)
         match load:
-            case VariantLoad():
+            case VariantLoader():
                 ensure_variant_table(
                     self._connection,
                     self._namespace,
@@ -100,11 +100,11 @@ class Loads:
                     create=self._config.auto_create_tables,
                     tables=self._config.tables,
                 )
-            case ColumnsLoad() if not load.exists and not self._config.auto_create_tables:
+            case ColumnsLoader() if not load.exists and not self._config.auto_create_tables:
                 raise absent_table(self._namespace, table, self._config.tables)
-            case ColumnsLoad() if load.exists:
+            case ColumnsLoader() if load.exists:
                 check_columns(self._namespace.qualified(table), load.columns, load)
-            case PipeLoad():
+            case PipeLoader():
                 check_pipe(self._connection, self._namespace, table, load)
                 self._landings[table] = LandingTable(self._namespace, self._config.name, table)
                 self._landings[table].prepare(self._connection)
@@ -112,19 +112,19 @@ class Loads:
         self._seen.add(table)
 
 
-def load_of(connection: SnowflakeConnection, namespace: Namespace, config: SinkConfig, table: str) -> Load:
+def load_of(connection: SnowflakeConnection, namespace: Namespace, config: SinkConfig, table: str) -> TableLoader:
     """How a table is loaded, as the configuration and Snowflake say. Changes nothing. Raises ConfigError."""
     if pipe := user_pipe(connection, namespace, table, fields=config.schematization):
         return pipe
     if not config.schematization:
-        return VariantLoad()
+        return VariantLoader()
     shape = describe(connection, namespace, table)
     if shape is None:  # whatever its first records have, the table is made with it
-        return ColumnsLoad((), exists=False, grow=True)
+        return ColumnsLoader((), exists=False, grow=True)
     grow = shape.evolves if config.auto_evolve is None else config.auto_evolve
     if not grow and not config.value.hoist and {column.name for column in shape.columns} <= {METADATA, CONTENT}:
         raise _without_columns(namespace.qualified(table))
-    return ColumnsLoad(shape.columns, True, grow)
+    return ColumnsLoader(shape.columns, True, grow)
 
 
 def _without_columns(table: str) -> ConfigError:
@@ -138,7 +138,7 @@ def _without_columns(table: str) -> ConfigError:
     )
 
 
-def _unchanged(namespace: Namespace, table: str, wanted: Sequence[Wanted]) -> TerminalError:
+def _unchanged(namespace: Namespace, table: str, wanted: Sequence[SchemaChangeRequest]) -> TerminalError:
     first = next(each for each in wanted if each.table == table)
     return TerminalError(
         f"Columns were added or changed, and the table has none of it: {first}.",

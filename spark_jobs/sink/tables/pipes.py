@@ -22,18 +22,18 @@ from firn.snowflake.tables import describe_named, like
 from spark_jobs.sink.methods.snowpipe.pipe_input_table import LandingTable, blaming_the_pipe
 from spark_jobs.sink.tables.pipe_definition import UnreadableError, read_definition
 from spark_jobs.sink.tables.target_tables import check_columns
-from spark_jobs.sink.values.table_loaders import PipeLoad
+from spark_jobs.sink.values.table_loaders import PipeLoader
 
 _SHOW = "SHOW PIPES LIKE '{pattern}' IN SCHEMA {schema}"
 _EXAMPLE = "COPY INTO {table} FROM (SELECT ... FROM TABLE(DATA_SOURCE(TYPE => 'STREAMING')))"
 log = logging.getLogger(__name__)
 
 
-def user_pipe(connection: SnowflakeConnection, namespace: Namespace, table: str, *, fields: bool) -> PipeLoad | None:
+def user_pipe(connection: SnowflakeConnection, namespace: Namespace, table: str, *, fields: bool) -> PipeLoader | None:
     """The load of the pipe that has the table's own name; None where the default mapping counts.
 
     That is: where the role sees no such pipe, where it does not read streamed rows, and where it matches columns by
-    name as the default mapping does. fields: see `PipeLoad`. Raises ConfigError for a pipe that cannot be run.
+    name as the default mapping does. fields: see `PipeLoader`. Raises ConfigError for a pipe that cannot be run.
     """
     text = _definition(connection, namespace, table)
     if text is None:
@@ -54,7 +54,7 @@ def user_pipe(connection: SnowflakeConnection, namespace: Namespace, table: str,
     own = namespace.full_name(table)
     target = _full_name(definition.table, own)
     if definition.select is not None:
-        return PipeLoad(fields, target, definition.targets, definition.select)
+        return PipeLoader(fields, target, definition.targets, definition.select)
     if target != own:
         raise _elsewhere(pipe, target)
     log.info("pipe %s has no SELECT: columns are found as without it", pipe)
@@ -83,7 +83,7 @@ def _elsewhere(pipe: str, target: FullName) -> ConfigError:
     )
 
 
-def check_pipe(connection: SnowflakeConnection, namespace: Namespace, table: str, load: PipeLoad) -> None:
+def check_pipe(connection: SnowflakeConnection, namespace: Namespace, table: str, load: PipeLoader) -> None:
     """Raise ConfigError, with what to do, unless the SELECT of the pipe works and its columns fit the table's.
 
     The batch's own statements are tried on no record at all; nothing is made but a table of the session.
@@ -120,7 +120,7 @@ def _selected(connection: SnowflakeConnection, select: str) -> list[str]:
         return [column.name for column in cursor.description]
 
 
-def _check_count(pipe: str, columns: Columns, load: PipeLoad, selected: list[str]) -> None:
+def _check_count(pipe: str, columns: Columns, load: PipeLoader, selected: list[str]) -> None:
     targets = load.targets or tuple(column.name for column in columns)
     if len(selected) != len(targets):
         raise ConfigError(

@@ -15,7 +15,7 @@ from firn.snowflake.columns import CONTENT, METADATA, Column, Columns, ColumnTyp
 from firn.snowflake.connection import execute
 from firn.snowflake.identifiers import Namespace, always_quoted
 from firn.snowflake.tables import columns_of
-from spark_jobs.sink.values.table_loaders import ColumnsLoad, Load, PipeLoad, VariantLoad
+from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, TableLoader, VariantLoader
 
 if TYPE_CHECKING:
     from snowflake.connector import SnowflakeConnection
@@ -62,7 +62,7 @@ def ensure_variant_table(
             raise absent_table(namespace, table, tables, VARIANT_COLUMNS)
         execute(connection, create_statement(namespace, table, VARIANT_COLUMNS, tables, evolving=False))
         columns = columns_of(connection, namespace.full_name(table)) or ()
-    check_columns(namespace.qualified(table), columns, VariantLoad())
+    check_columns(namespace.qualified(table), columns, VariantLoader())
 
 
 def absent_table(
@@ -78,12 +78,12 @@ def absent_table(
     )
 
 
-def check_columns(table: str, columns: Columns, load: Load) -> None:
+def check_columns(table: str, columns: Columns, load: TableLoader) -> None:
     """Raise ConfigError, with every column at fault and what to do, unless rows of a sink can go into these columns.
 
     table: its full name, ready for a statement. A table that is not made yet has no fault.
     """
-    if isinstance(load, ColumnsLoad) and not load.exists:
+    if isinstance(load, ColumnsLoader) and not load.exists:
         return
     faults = [*_misfits(table, columns, load), *_unfilled(table, columns, load)]
     if faults:
@@ -94,16 +94,16 @@ def check_columns(table: str, columns: Columns, load: Load) -> None:
         )
 
 
-def _misfits(table: str, columns: Columns, load: Load) -> Iterator[tuple[str, str]]:
+def _misfits(table: str, columns: Columns, load: TableLoader) -> Iterator[tuple[str, str]]:
     """(fault, statement that helps) of each column that must be there and is not, or has another type."""
     found = {column.name: column for column in columns}
-    if isinstance(load, PipeLoad):
+    if isinstance(load, PipeLoader):
         for name in load.targets:
             if name not in found:
                 add = f"ALTER TABLE {table} ADD COLUMN {always_quoted(name)} <type>;"
                 yield f"{name}: is missing, and the COPY of the table's pipe names it", add
         return
-    for name in (METADATA,) if isinstance(load, ColumnsLoad) else (METADATA, CONTENT):
+    for name in (METADATA,) if isinstance(load, ColumnsLoader) else (METADATA, CONTENT):
         add = f"ALTER TABLE {table} ADD COLUMN {name} VARIANT;"
         if name not in found:
             yield f"{name}: is missing, expected VARIANT", add
@@ -112,7 +112,7 @@ def _misfits(table: str, columns: Columns, load: Load) -> Iterator[tuple[str, st
             yield f"{name}: has type {found[name].type}, expected VARIANT", away + add
 
 
-def _unfilled(table: str, columns: Columns, load: Load) -> Iterator[tuple[str, str]]:
+def _unfilled(table: str, columns: Columns, load: TableLoader) -> Iterator[tuple[str, str]]:
     """The same of each column that must have a value and never gets one."""
     for column in columns:
         if column.required and not _is_filled(column, columns, load):
@@ -121,9 +121,9 @@ def _unfilled(table: str, columns: Columns, load: Load) -> Iterator[tuple[str, s
             yield f"{fault}, expected nullable or a default", drop
 
 
-def _is_filled(column: Column, columns: Columns, load: Load) -> bool:
-    if isinstance(load, PipeLoad):
+def _is_filled(column: Column, columns: Columns, load: TableLoader) -> bool:
+    if isinstance(load, PipeLoader):
         return column.name in (load.targets or [each.name for each in columns])
-    if isinstance(load, ColumnsLoad):
+    if isinstance(load, ColumnsLoader):
         return column.type.kind is not Kind.OTHER
     return column.name in (METADATA, CONTENT)

@@ -16,9 +16,10 @@ from firn.connector.config import Format, SinkConfig
 from firn.kafka.partitions import TopicPartition
 from spark_jobs.sink.columns.staged_columns import Shaper
 from spark_jobs.sink.decode.protobuf import messages_of
-from spark_jobs.sink.decode.records import MAX_TEXT, TOO_LARGE, UNREADABLE_HEADER, BadRecord, Decoded, Decoder
+from spark_jobs.sink.decode.records import MAX_TEXT, Decoded, Decoder
 from spark_jobs.sink.metadata.record_metadata import record_metadata
 from spark_jobs.sink.task.worker import now_ms
+from spark_jobs.sink.values.bad_records import TOO_LARGE, UNREADABLE_HEADER, BadRecord
 
 TOMBSTONE, TOMBSTONE_SCHEMA_ID = "{}", 0
 

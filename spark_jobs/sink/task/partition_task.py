@@ -31,13 +31,14 @@ from firn.snowflake.identifiers import table_for
 from spark_jobs.sink.columns.schema_request import Wishes, wanted
 from spark_jobs.sink.columns.staged_columns import file_columns, shaper_for
 from spark_jobs.sink.dead_letters.tolerance import Tolerance
-from spark_jobs.sink.decode.records import OF_THE_TABLE, TOO_LARGE, BadRecord, Decoder, OutputTooLargeError
+from spark_jobs.sink.decode.records import Decoder, OutputTooLargeError
 from spark_jobs.sink.methods.snowpipe.files import PartitionFiles
 from spark_jobs.sink.methods.snowpipe.stage import Stage
 from spark_jobs.sink.task.convert import Converted, convert
 from spark_jobs.sink.task.worker import begin_task, confirm_epoch, decoders_of, patience, reader_for, schema_types_of
-from spark_jobs.sink.values.reports import Cut, Doubted, Failed, Read, Report, Retried, Stopped, dump
-from spark_jobs.sink.values.table_loaders import Load
+from spark_jobs.sink.values.bad_records import OF_THE_TABLE, TOO_LARGE, BadRecord
+from spark_jobs.sink.values.reports import Cut, Failed, Read, Report, Retried, Stopped, SuspectedStaleSchema, dump
+from spark_jobs.sink.values.table_loaders import TableLoader
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
 log = logging.getLogger(__name__)
@@ -73,7 +74,7 @@ class ShipPlan:
 
     context: SinkContext
     stage: Stage
-    loads: Mapping[str, Load]
+    loads: Mapping[str, TableLoader]
     patience: float
     unsure: frozenset[str] = frozenset()
     log_fields: Mapping[str, object] = field(default_factory=log_fields)
@@ -238,7 +239,7 @@ class _Partition:
         if wishes := self._wishes:
             return [wanted(*self._where, table, wishes)]
         if self._doubted:
-            return [Doubted(*self._where, table)]
+            return [SuspectedStaleSchema(*self._where, table)]
         self._files.close()
         staged = self._files.staged
         log.debug("staged %s in %s", counted(sum(f.rows for f in staged), "record"), counted(len(staged), "file"))

@@ -8,14 +8,13 @@ from __future__ import annotations
 import pickle
 from base64 import b64decode, b64encode
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import orjson
 
 from firn.errors import FirnError
 from firn.kafka.partitions import TopicPartition
 from firn.ledger.positions import Move
-from spark_jobs.sink.values.schema_requests import Wanted
 
 R = TypeVar("R")
 
@@ -115,7 +114,25 @@ class Tolerated:
 
 
 @dataclass(frozen=True)
-class Doubted:
+class SchemaChangeRequest:
+    """Changes that one table needs in order to take the records of one partition; types as they stand in a statement.
+
+    schema_id: of the first record that needs one of them; None where it has none. add: columns by name, in the order
+    of their fields. nullable: NOT NULL columns that records have no value for. widen: columns whose type is too narrow,
+    and the type they need.
+    """
+
+    topic: str
+    partition: int
+    table: str
+    schema_id: int | None
+    add: dict[str, str] = field(default_factory=dict)
+    nullable: list[str] = field(default_factory=list)
+    widen: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SuspectedStaleSchema:
     """A partition with records that have no place in the table as it was seen before this batch: it may be another now.
 
     Nothing of it counts. The driver looks at the table and ships the batch again.
@@ -151,10 +168,8 @@ class Failed:
         return error if isinstance(error, FirnError) else FirnError(repr(error))
 
 
-Report = Staged | Read | Stopped | Cut | Tolerated | Wanted | Doubted | Retried | Failed
-_KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (Staged, Read, Stopped, Cut, Tolerated, Wanted, Doubted, Retried, Failed)
-}
+Report = Staged | Read | Stopped | Cut | Tolerated | SchemaChangeRequest | SuspectedStaleSchema | Retried | Failed
+_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Report)}
 
 
 def dump(report: Report) -> str:

@@ -13,12 +13,12 @@ from firn.snowflake.identifiers import FullName
 
 
 @dataclass(frozen=True)
-class VariantLoad:
+class VariantLoader:
     """RECORD_METADATA and RECORD_CONTENT, both VARIANT: two JSON texts are staged a row."""
 
 
 @dataclass(frozen=True)
-class ColumnsLoad:
+class ColumnsLoader:
     """A column for each first-level field (snowflake.enable.schematization): one text a column is staged.
 
     columns: those of the table, RECORD_METADATA among them; () where it is not made yet. exists: whether it is made.
@@ -31,7 +31,7 @@ class ColumnsLoad:
 
 
 @dataclass(frozen=True)
-class PipeLoad:
+class PipeLoader:
     """A SELECT of the user's own, from the pipe that has the table's name: one JSON object is staged a row.
 
     fields: whether the object has the record's first-level fields, else RECORD_CONTENT; RECORD_METADATA in any case.
@@ -45,4 +45,4 @@ class PipeLoad:
     select: str
 
 
-Load: TypeAlias = VariantLoad | ColumnsLoad | PipeLoad
+TableLoader: TypeAlias = VariantLoader | ColumnsLoader | PipeLoader

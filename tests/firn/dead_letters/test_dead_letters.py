@@ -38,7 +38,7 @@ from firn.kafka.message_columns import RECORDS
 from firn.kafka.partitions import TopicPartition as Where
 from firn.settings import PROJECT_ROOT
 from spark_jobs.sink.dead_letters.writer import LetterBox
-from spark_jobs.sink.decode.records import MALFORMED_AVRO, WRONG_MAGIC, BadRecord
+from spark_jobs.sink.values.bad_records import MALFORMED_AVRO, WRONG_MAGIC, BadRecord
 from tests.support.kafka import Topic
 from tests.support.sinks import wait_until
 

@@ -26,7 +26,7 @@ from spark_jobs.sink.columns.staged_columns import shaper_for
 from spark_jobs.sink.decode.converters import decoder_for
 from spark_jobs.sink.decode.scalars import CLASSIC_ZONE, STREAMING_ZONE
 from spark_jobs.sink.task.convert import Converted, convert
-from spark_jobs.sink.values.table_loaders import VariantLoad
+from spark_jobs.sink.values.table_loaders import VariantLoader
 from tests.support.vectors import exact, vectors
 
 Json = Any
@@ -88,7 +88,7 @@ class Record:
                 decoder_for(config.value, lambda _: schema, time_zone=zone),
                 decoder_for(config.key, lambda _: schema, time_zone=zone, as_key=True),
             ),
-            shaper_for(VariantLoad(), lambda _schema_id: {}, strict=True),
+            shaper_for(VariantLoader(), lambda _schema_id: {}, strict=True),
         )
 
     def _batch(self) -> pa.RecordBatch:

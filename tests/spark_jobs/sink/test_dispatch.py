@@ -20,10 +20,9 @@ from firn.snowflake.identifiers import Namespace
 from spark_jobs.sink import dispatch
 from spark_jobs.sink.dispatch import Claimed, Shipping
 from spark_jobs.sink.limits import BatchLimit
-from spark_jobs.sink.values.reports import Doubted, Report, Reports, Staged, Tolerated
-from spark_jobs.sink.values.schema_requests import Wanted
+from spark_jobs.sink.values.reports import Report, Reports, SchemaChangeRequest, Staged, SuspectedStaleSchema, Tolerated
 
-WANTED = Wanted("t", 1, "T", None, {"NEW": "FLOAT"})
+WANTED = SchemaChangeRequest("t", 1, "T", None, {"NEW": "FLOAT"})
 OUT = Letters(7, frozenset({3}))
 
 
@@ -50,7 +49,7 @@ class Table:
 def ship_and_evolve(
     monkeypatch: pytest.MonkeyPatch,
     *answers: list[Report],
-    evolved: list[Wanted],
+    evolved: list[SchemaChangeRequest],
     looked: list[str] | None = None,
     fenced: bool = False,
     settled: list[int] | None = None,
@@ -81,7 +80,7 @@ def ship_and_evolve(
         known.append(dict(letters))
         return Reports(next(reports))
 
-    def evolve(wanted: list[Wanted]) -> tuple[()]:
+    def evolve(wanted: list[SchemaChangeRequest]) -> tuple[()]:
         evolved.extend(wanted)
         return ()
 
@@ -97,7 +96,7 @@ def test_letters_that_are_out_before_a_table_changes_are_told_of_with_the_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first, last = tolerated(0, 2, 7), tolerated(1, 1, 9)
-    evolved: list[Wanted] = []
+    evolved: list[SchemaChangeRequest] = []
     answers: list[list[Report]] = [[staged(0), first, WANTED], [staged(0), WANTED], [staged(0), staged(1), last]]
     settled: list[int] = []
     shipped, known = ship_and_evolve(monkeypatch, *answers, evolved=evolved, settled=settled)
@@ -116,7 +115,7 @@ def test_bad_records_that_no_letter_tells_of_are_met_again(monkeypatch: pytest.M
 
 
 def test_a_run_that_lost_the_sink_changes_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    evolved: list[Wanted] = []
+    evolved: list[SchemaChangeRequest] = []
     with pytest.raises(FencedError):
         ship_and_evolve(monkeypatch, [WANTED], [staged(0)], fenced=True, evolved=evolved)
     assert evolved == []
@@ -125,16 +124,16 @@ def test_a_run_that_lost_the_sink_changes_no_table(monkeypatch: pytest.MonkeyPat
 def test_a_table_that_records_doubt_is_looked_at_before_they_are_shipped_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    evolved: list[Wanted] = []
+    evolved: list[SchemaChangeRequest] = []
     looked: list[str] = []
-    answers: list[list[Report]] = [[staged(0), Doubted("t", 1, "T")], [staged(0), staged(1)]]
+    answers: list[list[Report]] = [[staged(0), SuspectedStaleSchema("t", 1, "T")], [staged(0), staged(1)]]
     shipped, _ = ship_and_evolve(monkeypatch, *answers, evolved=evolved, looked=looked)
     assert (looked, evolved) == (["T"], [])
     assert [each.partition for each in shipped.of(Staged)] == [0, 1]
 
 
 def test_a_table_that_is_dropped_while_it_is_changed_is_claimed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Dropped(list[Wanted]):
+    class Dropped(list[SchemaChangeRequest]):
         def extend(self, _: object) -> None:
             raise MissingObjectError("Table not found: D.S.T.")
 

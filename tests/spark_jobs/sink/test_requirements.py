@@ -30,8 +30,7 @@ from spark_jobs.sink.methods.snowpipe.stage import ParquetFile, Stage
 from spark_jobs.sink.requirements import check_rights, check_snowflake
 from spark_jobs.sink.tables.loaders import Loads
 from spark_jobs.sink.tables.target_tables import ensure_variant_table
-from spark_jobs.sink.values.reports import Staged
-from spark_jobs.sink.values.schema_requests import Wanted
+from spark_jobs.sink.values.reports import Staged, Wanted
 from tests.support.sinks import login_of
 from tests.support.snowflake import OwnUser, admin_sql, own_user
 

@@ -20,7 +20,7 @@ from spark_jobs.sink.columns.staged_columns import RECORD, file_columns
 from spark_jobs.sink.methods.snowpipe.pipe_input_table import LandingTable
 from spark_jobs.sink.methods.snowpipe.stage import Stage
 from spark_jobs.sink.values.reports import Staged
-from spark_jobs.sink.values.table_loaders import ColumnsLoad, Load, PipeLoad, VariantLoad
+from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, TableLoader, VariantLoader
 
 FILES_PER_COPY = 1_000
 
@@ -36,12 +36,12 @@ ON_ERROR = ABORT_STATEMENT
 class TableLoads(Protocol):
     """How each table is loaded in this session."""
 
-    def of_table(self, table: str) -> Load:
+    def of_table(self, table: str) -> TableLoader:
         """The load of a table that tasks were told of."""
         ...
 
     def landing_of(self, table: str) -> LandingTable:
-        """Where records wait for the user's SELECT, for a PipeLoad."""
+        """Where records wait for the user's SELECT, for a PipeLoader."""
         ...
 
 
@@ -54,19 +54,19 @@ class RefusedError(TerminalError):
 def copy_files(
     connection: SnowflakeConnection, namespace: Namespace, stage: Stage, files: Sequence[Staged], loads: TableLoads
 ) -> None:
-    """Load every file, table by table. Raises RefusedError unless each row that was staged was loaded."""
+    """TableLoader every file, table by table. Raises RefusedError unless each row that was staged was loaded."""
     for table, of_table in groupby(sorted(files, key=lambda file: (file.table, file.path)), lambda file: file.table):
         load = loads.of_table(table)
-        landing = loads.landing_of(table) if isinstance(load, PipeLoad) else None
+        landing = loads.landing_of(table) if isinstance(load, PipeLoader) else None
         into = landing.name if landing else namespace.qualified(table)
         for chunk in _chunks(list(of_table)):
             _copy(connection, into, load, stage, table, chunk)
-        if landing and isinstance(load, PipeLoad):
+        if landing and isinstance(load, PipeLoader):
             landing.pour(connection, load)
 
 
 def _copy(
-    connection: SnowflakeConnection, into: str, load: Load, stage: Stage, table: str, files: Sequence[Staged]
+    connection: SnowflakeConnection, into: str, load: TableLoader, stage: Stage, table: str, files: Sequence[Staged]
 ) -> None:
     folder = f"{stage.sink}/{table}/"
     names = {file.path.removeprefix(folder): file.rows for file in files}
@@ -82,17 +82,17 @@ def _copy(
     _load(connection, statement, names, table, folder)
 
 
-def copied_columns(load: Load) -> dict[str, str]:
+def copied_columns(load: TableLoader) -> dict[str, str]:
     """By column, as it stands in a statement: the expression over a staged file's columns that gives its value."""
     match load:
-        case VariantLoad():
+        case VariantLoader():
             return {METADATA: f"PARSE_JSON($1:{METADATA})", CONTENT: f"PARSE_JSON($1:{CONTENT})"}
-        case ColumnsLoad():
+        case ColumnsLoader():
             staged = zip(file_columns(load), load.columns, strict=True)
             # What nothing can be fitted to (Kind.OTHER) gets its default: not even a NULL of theirs need be castable.
             written = [(n, c) for n, c in staged if not c.generated and c.type.kind is not Kind.OTHER]
             return {always_quoted(column.name): _value(name, column) for name, column in written}
-        case PipeLoad():
+        case PipeLoader():
             return {RECORD: f"PARSE_JSON($1:{RECORD})"}
 
 

@@ -19,7 +19,7 @@ from firn.snowflake.connection import execute
 from firn.snowflake.faults import MissingObjectError
 from firn.snowflake.identifiers import Namespace, always_quoted, written
 from spark_jobs.sink.columns.staged_columns import RECORD
-from spark_jobs.sink.values.table_loaders import PipeLoad
+from spark_jobs.sink.values.table_loaders import PipeLoader
 
 _CREATE = "CREATE OR REPLACE TEMPORARY TABLE {landing} ({record} VARIANT)"
 _POUR = "INSERT INTO {table}{columns} {select}"
@@ -41,16 +41,16 @@ class LandingTable:
         """Make it, empty. DDL: never inside a transaction."""
         execute(connection, _CREATE.format(landing=self.name, record=RECORD))
 
-    def select(self, load: PipeLoad) -> str:
+    def select(self, load: PipeLoader) -> str:
         """The SELECT of the pipe over the records that wait here."""
         return load.select.format(source=self.name)
 
-    def insert(self, load: PipeLoad) -> str:
+    def insert(self, load: PipeLoader) -> str:
         """The statement that puts what the SELECT makes of the waiting records into the table of the pipe's COPY."""
         columns = f" ({', '.join(map(always_quoted, load.targets))})" if load.targets else ""
         return _POUR.format(table=written(load.table), columns=columns, select=self.select(load))
 
-    def pour(self, connection: SnowflakeConnection, load: PipeLoad) -> int:
+    def pour(self, connection: SnowflakeConnection, load: PipeLoader) -> int:
         """Move what waits here into the pipe's table, through the SELECT; returns how many rows it made of it.
 
         DML only. Raises ConfigError where pipe and table do not fit together any more, TerminalError where the SELECT

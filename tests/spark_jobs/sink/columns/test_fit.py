@@ -15,14 +15,14 @@ from spark_jobs.sink.columns.column_mapping import Fitted, Fitter
 from spark_jobs.sink.columns.matching import Matcher, column_name
 from spark_jobs.sink.columns.schema_request import wanted
 from spark_jobs.sink.columns.writers import Writer
-from spark_jobs.sink.values.schema_requests import Wanted
-from spark_jobs.sink.values.table_loaders import ColumnsLoad
+from spark_jobs.sink.values.reports import SchemaChangeRequest
+from spark_jobs.sink.values.table_loaders import ColumnsLoader
 
 CITY = Column("CITY", column_type("VARCHAR"))
 AGE = Column("AGE", column_type("NUMBER(3,0)"))
 ODD = Column("has cat", column_type("BOOLEAN"))
-LOAD = ColumnsLoad((METADATA_COLUMN, CITY, AGE, ODD), exists=True, grow=False)
-GROWING = ColumnsLoad(LOAD.columns, exists=True, grow=True)
+LOAD = ColumnsLoader((METADATA_COLUMN, CITY, AGE, ODD), exists=True, grow=False)
+GROWING = ColumnsLoader(LOAD.columns, exists=True, grow=True)
 SCHEMAS: dict[int, dict[str, ColumnType]] = {
     9: {"at": column_type("TIMESTAMP_NTZ(6)")},
     7: {"city": column_type("VARCHAR"), "size": column_type("FLOAT")},
@@ -30,11 +30,11 @@ SCHEMAS: dict[int, dict[str, ColumnType]] = {
 }
 
 
-def fitter(load: ColumnsLoad, *, strict: bool = False) -> Fitter:
+def fitter(load: ColumnsLoader, *, strict: bool = False) -> Fitter:
     return Fitter(load, lambda writer: SCHEMAS[writer.schema_id], strict=strict)
 
 
-def fit(load: ColumnsLoad, *records: Any, ids: list[int | None] | None = None, by: Fitter | None = None) -> Fitted:
+def fit(load: ColumnsLoader, *records: Any, ids: list[int | None] | None = None, by: Fitter | None = None) -> Fitted:
     texts = pa.array([json.dumps(record) for record in records], pa.string())
     return (by or fitter(load)).fit(texts, pa.array(ids or [None] * len(records), pa.int32()))
 
@@ -44,15 +44,15 @@ def rows(fitted: Fitted) -> list[list[str | None] | None]:
 
 
 def wishes(
-    load: ColumnsLoad, *records: Any, ids: list[int | None] | None = None, strict: bool = False
-) -> Wanted | None:
+    load: ColumnsLoader, *records: Any, ids: list[int | None] | None = None, strict: bool = False
+) -> SchemaChangeRequest | None:
     by = fitter(load, strict=strict)
     fit(load, *records, ids=ids, by=by)
     return wanted("t", 0, "T", by.wishes) if by.wishes.any else None
 
 
-def with_columns(*columns: Column, grow: bool = False) -> ColumnsLoad:
-    return ColumnsLoad((METADATA_COLUMN, *columns), exists=True, grow=grow)
+def with_columns(*columns: Column, grow: bool = False) -> ColumnsLoader:
+    return ColumnsLoader((METADATA_COLUMN, *columns), exists=True, grow=grow)
 
 
 def test_fields_find_their_columns_whatever_their_case_and_absent_ones_are_null() -> None:
@@ -109,7 +109,7 @@ def test_what_snowflake_numbers_takes_no_field() -> None:
 
 def test_new_fields_want_columns_with_the_types_of_their_schema_else_of_their_values() -> None:
     found = wishes(GROWING, {"size": 1}, {"note": "x"}, {"note": None, "empty": None}, ids=[7, None, None])
-    assert found == Wanted("t", 0, "T", 7, {"SIZE": "FLOAT", "NOTE": "VARCHAR(16777216)"})
+    assert found == SchemaChangeRequest("t", 0, "T", 7, {"SIZE": "FLOAT", "NOTE": "VARCHAR(16777216)"})
 
 
 def test_a_schema_wants_its_columns_before_they_have_values_and_two_schemas_agree_on_one() -> None:
@@ -120,8 +120,8 @@ def test_a_schema_wants_its_columns_before_they_have_values_and_two_schemas_agre
 
 
 def test_a_table_that_is_not_made_wants_its_columns_even_if_there_are_none() -> None:
-    absent = ColumnsLoad((), exists=False, grow=True)
-    assert wishes(absent, {}, ids=[0]) == Wanted("t", 0, "T", None)
+    absent = ColumnsLoader((), exists=False, grow=True)
+    assert wishes(absent, {}, ids=[0]) == SchemaChangeRequest("t", 0, "T", None)
     found = wishes(absent, {"Name": "x", '"exact"': 1.5})
     assert found is not None
     assert found.add == {"NAME": "VARCHAR(16777216)", "exact": "FLOAT"}
@@ -132,7 +132,9 @@ def test_required_columns_become_nullable_and_narrow_ones_wide() -> None:
         Column("ID", column_type("NUMBER"), nullable=False), Column("CODE", column_type("VARCHAR(2)")), AGE, grow=True
     )
     found = wishes(load, {"id": 1, "code": "ab", "age": 1}, {"code": "abc"}, {"id": 2, "age": 12345})
-    assert found == Wanted("t", 0, "T", None, {}, ["ID"], {"CODE": "VARCHAR(16777216)", "AGE": "NUMBER(38,0)"})
+    assert found == SchemaChangeRequest(
+        "t", 0, "T", None, {}, ["ID"], {"CODE": "VARCHAR(16777216)", "AGE": "NUMBER(38,0)"}
+    )
 
 
 @pytest.mark.parametrize(
@@ -149,13 +151,13 @@ def test_what_stands_behind_a_bad_record_wants_nothing_where_the_sink_stops_in_f
     behind = [{"id": 1, "size": 2}, {"city": "x"}, {"id": 1, "age": 12345}, {"id": 2, "note": "y"}]
     assert wishes(load, {"id": 1}, bad, *behind, ids=[None, None, 7, None, None, 8], strict=True) is None
     found = wishes(load, {"id": 1, "new": 1}, bad, *behind, strict=True)
-    assert found == Wanted("t", 0, "T", None, {"NEW": "NUMBER(38,0)"})
+    assert found == SchemaChangeRequest("t", 0, "T", None, {"NEW": "NUMBER(38,0)"})
 
 
 def test_new_fields_of_one_name_share_a_column_where_no_record_has_both() -> None:
     records = [{"new": 1}, {"NEW": 2}, {"New": 3, "NEW": None}, {"new": 4, "NEW": "x"}]
     assert [(bad.row, bad.reason) for bad in fit(GROWING, *records).bad] == [(3, "ambiguous_field")]
-    assert wishes(GROWING, *records) == Wanted("t", 0, "T", None, {"NEW": "NUMBER(38,0)"})
+    assert wishes(GROWING, *records) == SchemaChangeRequest("t", 0, "T", None, {"NEW": "NUMBER(38,0)"})
 
 
 def test_a_field_that_no_column_can_be_named_after_is_bad() -> None:
@@ -171,10 +173,10 @@ def test_a_field_that_no_column_can_be_named_after_is_bad() -> None:
     )
 )
 def test_a_table_made_as_wanted_takes_every_record(records: list[dict[str, Any]]) -> None:
-    found = wishes(ColumnsLoad((), exists=False, grow=True), *records)
+    found = wishes(ColumnsLoader((), exists=False, grow=True), *records)
     assert found is not None
     columns: Columns = (METADATA_COLUMN, *(Column(name, column_type(text)) for name, text in found.add.items()))
-    fitted = fit(ColumnsLoad(columns, exists=True, grow=False), *records)
+    fitted = fit(ColumnsLoader(columns, exists=True, grow=False), *records)
     assert fitted.bad == ()
     for at, record in enumerate(records):
         for field, value in record.items():

@@ -21,18 +21,18 @@ from firn.sinks.context import SinkContext
 from spark_jobs.sink.decode import avro_file as module
 from spark_jobs.sink.decode import container, container_codecs, records
 from spark_jobs.sink.decode.avro_file import avro_file_decoder
-from spark_jobs.sink.decode.records import (
+from spark_jobs.sink.decode.records import Decoded
+from spark_jobs.sink.decode.scalars import STREAMING_ZONE
+from spark_jobs.sink.decode.schema import Node, parse_schema
+from spark_jobs.sink.task.worker import decoders_of
+from spark_jobs.sink.values.bad_records import (
     INVALID_SCHEMA,
     INVALID_UTF8,
     MALFORMED_AVRO,
     MALFORMED_CONTAINER,
     TOO_LARGE,
     TRAILING_BYTES,
-    Decoded,
 )
-from spark_jobs.sink.decode.scalars import STREAMING_ZONE
-from spark_jobs.sink.decode.schema import Node, parse_schema
-from spark_jobs.sink.task.worker import decoders_of
 from tests.spark_jobs.sink.avro_cases import cases, parsed
 
 ORDER = {

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from spark_jobs.sink.decode.connect import DATE, DECIMAL, TIME, Schema, Type, json_text
-from spark_jobs.sink.decode.records import SCHEMA_MISMATCH, MalformedError
+from spark_jobs.sink.decode.records import MalformedError
 from spark_jobs.sink.decode.scalars import CLASSIC_ZONE, STREAMING_ZONE
+from spark_jobs.sink.values.bad_records import SCHEMA_MISMATCH
 from tests.spark_jobs.sink.avro_cases import parsed
 from tests.spark_jobs.sink.decode.connect_cases import Case, cases
 from tests.support.vectors import exact, vectors

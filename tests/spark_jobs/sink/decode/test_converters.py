@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from firn.connector.config import ConverterConfig, Format
 from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.decode.converters import HoistDecoder, decoder_for
-from spark_jobs.sink.decode.records import INVALID_JSON, BadRecord, Decoded, Decoder
+from spark_jobs.sink.decode.records import Decoded, Decoder
 from spark_jobs.sink.decode.scalars import STREAMING_ZONE
+from spark_jobs.sink.values.bad_records import INVALID_JSON, BadRecord
 from tests.spark_jobs.sink.avro_cases import Json, frame, parsed, write
 
 SCHEMAS = {

@@ -14,8 +14,9 @@ from spark_jobs.sink.decode import json_envelope, json_text, records, rows
 from spark_jobs.sink.decode.connect import Schema
 from spark_jobs.sink.decode.json_envelope import MAX_BEGINNINGS, json_envelope_decoder
 from spark_jobs.sink.decode.json_types import connect_schema
-from spark_jobs.sink.decode.records import INVALID_JSON, INVALID_SCHEMA, INVALID_UTF8, SCHEMA_MISMATCH, Decoded
+from spark_jobs.sink.decode.records import Decoded
 from spark_jobs.sink.decode.scalars import STREAMING_ZONE
+from spark_jobs.sink.values.bad_records import INVALID_JSON, INVALID_SCHEMA, INVALID_UTF8, SCHEMA_MISMATCH
 from tests.spark_jobs.sink.avro_cases import parsed
 from tests.spark_jobs.sink.decode.connect_cases import Case, cases, envelope
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from spark_jobs.sink.decode import records
 from spark_jobs.sink.decode.json_plain import JsonDecoder, exact_text
 from spark_jobs.sink.decode.json_text import MAX_DEPTH, number_text
-from spark_jobs.sink.decode.records import INVALID_JSON, INVALID_UTF8, BadRecord, MalformedError
+from spark_jobs.sink.decode.records import MalformedError
+from spark_jobs.sink.values.bad_records import INVALID_JSON, INVALID_UTF8, BadRecord
 from tests.spark_jobs.sink.avro_cases import parsed
 from tests.support.vectors import exact, vectors
 

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from firn.connector.config import Format
 from spark_jobs.sink.decode.numbers import NumberDecoder
-from spark_jobs.sink.decode.records import SCHEMA_MISMATCH, WRONG_SIZE, Decoded
+from spark_jobs.sink.decode.records import Decoded
+from spark_jobs.sink.values.bad_records import SCHEMA_MISMATCH, WRONG_SIZE
 
 QUICK = settings(max_examples=60, deadline=None)
 CODES = {Format.SHORT: ">h", Format.INTEGER: ">i", Format.LONG: ">q", Format.FLOAT: ">f", Format.DOUBLE: ">d"}

@@ -7,17 +7,9 @@ import pytest
 
 from firn.errors import TransientError
 from spark_jobs.sink.decode import capacity, records
-from spark_jobs.sink.decode.records import (
-    INVALID_JSON,
-    SCHEMA_MISMATCH,
-    TOO_LARGE,
-    TOO_SHORT,
-    BadRecord,
-    Decoded,
-    MalformedError,
-    OutputTooLargeError,
-)
+from spark_jobs.sink.decode.records import Decoded, MalformedError, OutputTooLargeError
 from spark_jobs.sink.decode.rows import RowDecoder
+from spark_jobs.sink.values.bad_records import INVALID_JSON, SCHEMA_MISMATCH, TOO_LARGE, TOO_SHORT, BadRecord
 
 
 def convert(value: bytes) -> str | None:

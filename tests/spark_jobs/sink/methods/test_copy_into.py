@@ -15,7 +15,7 @@ from spark_jobs.sink.methods.snowpipe import copy_into
 from spark_jobs.sink.methods.snowpipe.copy_into import FILES_PER_COPY, RefusedError, copied_columns, copy_files
 from spark_jobs.sink.methods.snowpipe.stage import Stage
 from spark_jobs.sink.values.reports import Staged
-from spark_jobs.sink.values.table_loaders import ColumnsLoad, VariantLoad
+from spark_jobs.sink.values.table_loaders import ColumnsLoader, VariantLoader
 
 NAMESPACE = Namespace("D", "S")
 STAGE = Stage(NAMESPACE, "s", 3)
@@ -39,14 +39,14 @@ def load(monkeypatch: pytest.MonkeyPatch, files: list[Staged], answer: object) -
         return answer
 
     monkeypatch.setattr(copy_into, "query", query)
-    loads: Any = SimpleNamespace(of_table=lambda _table: VariantLoad())
+    loads: Any = SimpleNamespace(of_table=lambda _table: VariantLoader())
     copy_files(None, NAMESPACE, STAGE, files, loads)  # type: ignore[arg-type]
 
 
 def test_what_takes_no_value_is_not_written() -> None:
     number = Column("NO", column_type("NUMBER"), generated=True)
     place, age = Column("PLACE", column_type("GEOGRAPHY")), Column("AGE", column_type("NUMBER(3,0)"))
-    load = ColumnsLoad((METADATA_COLUMN, number, place, age), exists=True, grow=False)
+    load = ColumnsLoader((METADATA_COLUMN, number, place, age), exists=True, grow=False)
     assert copied_columns(load) == {'"RECORD_METADATA"': "PARSE_JSON($1:C0)", '"AGE"': "$1:C3::NUMBER(3,0)"}
 
 

@@ -21,11 +21,11 @@ from spark_jobs.sink.columns.pipe_record import record_texts
 from spark_jobs.sink.methods.snowpipe import pipe_input_table as module
 from spark_jobs.sink.methods.snowpipe.pipe_input_table import LandingTable
 from spark_jobs.sink.tables.pipe_definition import read_definition
-from spark_jobs.sink.values.table_loaders import PipeLoad
+from spark_jobs.sink.values.table_loaders import PipeLoader
 from tests.support.sinks import login_of, sql
 
 D_S = Namespace("d", "s")
-LOAD = PipeLoad(True, ("D", "S", "ORDERS"), ("ID", 'who\'s "it"'), "SELECT $1:id, $1['{{x}}'] FROM {source} s")
+LOAD = PipeLoader(True, ("D", "S", "ORDERS"), ("ID", 'who\'s "it"'), "SELECT $1:id, $1['{{x}}'] FROM {source} s")
 
 
 def test_each_sink_and_table_has_a_landing_table_of_its_own() -> None:
@@ -211,13 +211,13 @@ def land(connection: SnowflakeConnection) -> Land:
     return into
 
 
-def load_of(example: Example, namespace: Namespace, table: str) -> PipeLoad:
+def load_of(example: Example, namespace: Namespace, table: str) -> PipeLoader:
     source = "TABLE(DATA_SOURCE(TYPE => 'STREAMING'))"
     select = example.select.replace("FROM {}", f"FROM {source}")
     found = read_definition(f"COPY INTO {table} {example.targets} FROM (SELECT {select})")
     assert found is not None
     assert found.select is not None
-    return PipeLoad(example.fields, namespace.full_name(table), found.targets, found.select)
+    return PipeLoader(example.fields, namespace.full_name(table), found.targets, found.select)
 
 
 def shown(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:

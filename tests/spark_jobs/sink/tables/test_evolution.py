@@ -23,7 +23,7 @@ from firn.snowflake.identifiers import Namespace
 from firn.snowflake.tables import describe
 from firn.snowflake.transactions import transaction
 from spark_jobs.sink.tables.evolution import Evolution, Reason, SchemaChange, merged
-from spark_jobs.sink.values.schema_requests import Wanted
+from spark_jobs.sink.values.reports import SchemaChangeRequest
 from tests.support.sinks import login_of
 from tests.support.snowflake import admin_sql, drop_schema, make_schema, own_user
 
@@ -38,10 +38,10 @@ TEXT, LONGER = "VARCHAR(16777216)", "VARCHAR(134217728)"
 def test_wishes_of_partitions_and_topics_are_one_for_each_table() -> None:
     found = merged(
         [
-            Wanted("b", 0, "T", 9, {"X": "FLOAT", "Y": TEXT}, ["N"]),
-            Wanted("a", 1, "T", 2, {"Z": "BOOLEAN", "X": "NUMBER(38,0)"}, ["M"]),
-            Wanted("a", 0, "T", 1, {"X": "NUMBER(38,0)"}, [], {"W": LONGER}),
-            Wanted("c", 0, "U", None, {"X": "DATE"}),
+            SchemaChangeRequest("b", 0, "T", 9, {"X": "FLOAT", "Y": TEXT}, ["N"]),
+            SchemaChangeRequest("a", 1, "T", 2, {"Z": "BOOLEAN", "X": "NUMBER(38,0)"}, ["M"]),
+            SchemaChangeRequest("a", 0, "T", 1, {"X": "NUMBER(38,0)"}, [], {"W": LONGER}),
+            SchemaChangeRequest("c", 0, "U", None, {"X": "DATE"}),
         ]
     )
     assert list(found) == ["T", "U"]
@@ -59,9 +59,9 @@ def test_wishes_of_partitions_and_topics_are_one_for_each_table() -> None:
 
 def test_the_order_of_reports_changes_nothing() -> None:
     wanted = [
-        Wanted("a", 0, "T", 1, {"X": "FLOAT"}, ["N"], {"W": LONGER}),
-        Wanted("a", 1, "T", 2, {"X": TEXT, "Y": "DATE"}, ["N"], {"W": TEXT}),
-        Wanted("b", 0, "T", 3, {"Y": "DATE", "X": "FLOAT"}),
+        SchemaChangeRequest("a", 0, "T", 1, {"X": "FLOAT"}, ["N"], {"W": LONGER}),
+        SchemaChangeRequest("a", 1, "T", 2, {"X": TEXT, "Y": "DATE"}, ["N"], {"W": TEXT}),
+        SchemaChangeRequest("b", 0, "T", 3, {"Y": "DATE", "X": "FLOAT"}),
     ]
     expected = merged(wanted)["T"]
     assert {name: str(kind) for name, (_, kind) in expected.add.items()} == {"X": "VARIANT", "Y": "DATE"}
@@ -125,7 +125,9 @@ class Sink:
         tables = options.get("tables", TableConfig())
         self.evolution = Evolution(namespace, name, tables, evolving=options.get("evolving", True))
 
-    def apply(self, *wanted: Wanted, seen: Mapping[str, Columns | None] | None = None) -> tuple[SchemaChange, ...]:
+    def apply(
+        self, *wanted: SchemaChangeRequest, seen: Mapping[str, Columns | None] | None = None
+    ) -> tuple[SchemaChange, ...]:
         tables = {each.table for each in wanted}
         before = seen or {table: columns_of(self.connection, self.namespace, table) for table in tables}
         return self.evolution.apply(self.connection, wanted, before)
@@ -148,8 +150,8 @@ def sink(connection: SnowflakeConnection, namespace: Namespace) -> Sink:
 def test_columns_are_added_made_nullable_and_widened_in_one_go(sink: Sink, new_table: Callable[..., str]) -> None:
     table = new_table("RECORD_METADATA VARIANT, ID NUMBER(10,0) NOT NULL, NAME VARCHAR(10)")
     done = sink.apply(
-        Wanted("orders", 0, table, 7, {"DISCOUNT": "FLOAT", "tags": "ARRAY"}, ["ID"], {"NAME": TEXT}),
-        Wanted("orders", 1, table, 8, {"DISCOUNT": "FLOAT"}, ["ID"], {"ID": "NUMBER(38,0)"}),
+        SchemaChangeRequest("orders", 0, table, 7, {"DISCOUNT": "FLOAT", "tags": "ARRAY"}, ["ID"], {"NAME": TEXT}),
+        SchemaChangeRequest("orders", 1, table, 8, {"DISCOUNT": "FLOAT"}, ["ID"], {"ID": "NUMBER(38,0)"}),
     )
     assert sink.shown(table) == {
         "RECORD_METADATA": "VARIANT",
@@ -179,8 +181,8 @@ def test_columns_are_added_made_nullable_and_widened_in_one_go(sink: Sink, new_t
 def test_a_table_is_made_with_its_first_columns(sink: Sink, new_table: Callable[..., str]) -> None:
     table = new_table()
     done = sink.apply(
-        Wanted("b", 0, table, None, {"ID": "NUMBER(38,0)", "b c": "DATE"}),
-        Wanted("a", 0, table, 3, {"ID": "NUMBER(38,0)", "NAME": TEXT}),
+        SchemaChangeRequest("b", 0, table, None, {"ID": "NUMBER(38,0)", "b c": "DATE"}),
+        SchemaChangeRequest("a", 0, table, 3, {"ID": "NUMBER(38,0)", "NAME": TEXT}),
     )
     assert list(sink.shown(table).items()) == [
         ("RECORD_METADATA", "VARIANT"),
@@ -199,21 +201,23 @@ def test_a_table_is_made_with_its_first_columns(sink: Sink, new_table: Callable[
 def test_a_table_that_must_not_evolve_is_made_without_it(
     connection: SnowflakeConnection, namespace: Namespace, new_table: Callable[..., str]
 ) -> None:
-    (change,) = Sink(connection, namespace, evolving=False).apply(Wanted("a", 0, new_table(), None, {"X": "DATE"}))
+    (change,) = Sink(connection, namespace, evolving=False).apply(
+        SchemaChangeRequest("a", 0, new_table(), None, {"X": "DATE"})
+    )
     assert "ENABLE_SCHEMA_EVOLUTION" not in change.statement
 
 
 @pytest.mark.stack
 def test_a_table_without_fields_has_its_metadata(sink: Sink, new_table: Callable[..., str]) -> None:
     table = new_table()
-    sink.apply(Wanted("a", 0, table, None, {"RECORD_METADATA": "NUMBER(38,0)"}))
+    sink.apply(SchemaChangeRequest("a", 0, table, None, {"RECORD_METADATA": "NUMBER(38,0)"}))
     assert sink.shown(table) == {"RECORD_METADATA": "VARIANT"}
 
 
 @pytest.mark.stack
 def test_what_is_so_already_is_not_done_again(sink: Sink, new_table: Callable[..., str]) -> None:
     table = new_table("RECORD_METADATA VARIANT, ID NUMBER(10,0) NOT NULL, NAME VARCHAR(10)")
-    wanted = Wanted("orders", 0, table, 7, {"DISCOUNT": "FLOAT"}, ["ID"], {"NAME": TEXT})
+    wanted = SchemaChangeRequest("orders", 0, table, 7, {"DISCOUNT": "FLOAT"}, ["ID"], {"NAME": TEXT})
     seen = {table: columns_of(sink.connection, sink.namespace, table)}
     assert len(sink.apply(wanted, seen=seen)) == 3
     assert sink.apply(wanted, seen=seen) == ()
@@ -235,7 +239,7 @@ def test_a_table_that_another_sink_made_meanwhile_gets_what_it_lacks(
         return None
 
     monkeypatch.setattr(f"{EVOLUTION}.describe", first_look_is_too_early)
-    sink.apply(Wanted("a", 0, table, None, {"X": "FLOAT", "Y": "FLOAT"}), seen={table: None})
+    sink.apply(SchemaChangeRequest("a", 0, table, None, {"X": "FLOAT", "Y": "FLOAT"}), seen={table: None})
     assert sink.shown(table) == {"RECORD_METADATA": "VARIANT", "X": "DATE", "Y": "FLOAT"}
 
 
@@ -247,7 +251,7 @@ def test_a_column_that_another_sink_made_with_another_type_is_no_error(
     old = describe(sink.connection, sink.namespace, table)
     execute(sink.connection, f"ALTER TABLE {sink.namespace.qualified(table)} ADD COLUMN X DATE")
     monkeypatch.setattr(f"{EVOLUTION}.describe", lambda *_: old)
-    (change,) = sink.apply(Wanted("a", 0, table, None, {"X": "FLOAT"}))
+    (change,) = sink.apply(SchemaChangeRequest("a", 0, table, None, {"X": "FLOAT"}))
     assert "IF NOT EXISTS" in change.statement
     assert sink.shown(table) == {"RECORD_METADATA": "VARIANT", "X": "DATE"}
 
@@ -261,7 +265,7 @@ def test_a_column_that_another_sink_made_wider_meanwhile_is_no_error(
     execute(sink.connection, f"ALTER TABLE {sink.namespace.qualified(table)} ALTER COLUMN NAME SET DATA TYPE {LONGER}")
     monkeypatch.setattr(f"{EVOLUTION}.describe", lambda *args: looks.pop() if looks else describe(*args))
     seen = {table: columns_of(sink.connection, sink.namespace, table)}
-    (change,) = sink.apply(Wanted("a", 0, table, None, {"X": "FLOAT"}, widen={"NAME": TEXT}), seen=seen)
+    (change,) = sink.apply(SchemaChangeRequest("a", 0, table, None, {"X": "FLOAT"}, widen={"NAME": TEXT}), seen=seen)
     assert "ADD COLUMN" in change.statement
     assert sink.shown(table) == {"RECORD_METADATA": "VARIANT", "NAME": LONGER, "X": "FLOAT"}
 
@@ -273,7 +277,7 @@ def test_not_null_dropped_twice_and_a_type_set_twice_are_no_errors(
     table = new_table("RECORD_METADATA VARIANT, ID NUMBER(10,0) NOT NULL")
     old = describe(sink.connection, sink.namespace, table)
     monkeypatch.setattr(f"{EVOLUTION}.describe", lambda *_: old)
-    wanted = Wanted("a", 0, table, None, {}, ["ID"], {"ID": "NUMBER(38,0)"})
+    wanted = SchemaChangeRequest("a", 0, table, None, {}, ["ID"], {"ID": "NUMBER(38,0)"})
     assert sink.apply(wanted) == sink.apply(wanted)
     assert sink.shown(table) == {"RECORD_METADATA": "VARIANT", "ID": "NUMBER(38,0)"}
 
@@ -284,7 +288,12 @@ def test_a_column_is_not_widened_that_is_of_another_kind_by_now(
     sink: Sink, new_table: Callable[..., str], there: str
 ) -> None:
     table = new_table(f"RECORD_METADATA VARIANT, ID {there}")
-    assert sink.apply(Wanted("a", 0, table, None, widen={"ID": "NUMBER(38,0)", "GONE": TEXT}, nullable=["GONE"])) == ()
+    assert (
+        sink.apply(
+            SchemaChangeRequest("a", 0, table, None, widen={"ID": "NUMBER(38,0)", "GONE": TEXT}, nullable=["GONE"])
+        )
+        == ()
+    )
     assert sink.shown(table)["ID"] == there
 
 
@@ -299,7 +308,7 @@ def test_two_sinks_change_one_table_at_once(
         with connect(login) as own:
             sink = Sink(own, namespace, name)
             seen: dict[str, Columns | None] = {table: None}
-            return sum(len(sink.apply(Wanted(name, 0, table, 1, {c: "FLOAT"}), seen=seen)) for c in order)
+            return sum(len(sink.apply(SchemaChangeRequest(name, 0, table, 1, {c: "FLOAT"}), seen=seen)) for c in order)
 
     with ThreadPoolExecutor(2) as pool:
         counts = list(pool.map(run, ("one", "two"), (names, names[::-1])))
@@ -313,7 +322,7 @@ def test_two_sinks_change_one_table_at_once(
 def test_names_and_topics_with_quotes_do_no_harm(sink: Sink, new_table: Callable[..., str]) -> None:
     table = new_table("RECORD_METADATA VARIANT")
     name = 'it\'s "odd" ? {x} %s; --'
-    sink.apply(Wanted("to'p\\ic", 0, table, None, {name: "FLOAT"}))
+    sink.apply(SchemaChangeRequest("to'p\\ic", 0, table, None, {name: "FLOAT"}))
     assert sink.shown(table) == {"RECORD_METADATA": "VARIANT", name: "FLOAT"}
     rows = query(sink.connection, f"DESCRIBE TABLE {sink.namespace.qualified(table)}")
     assert [row["comment"] for row in rows if row["name"] == name] == ["Added by Firn from topic to'p\\ic"]
@@ -322,7 +331,7 @@ def test_names_and_topics_with_quotes_do_no_harm(sink: Sink, new_table: Callable
 @pytest.mark.stack
 def test_no_transaction_is_open_afterwards(sink: Sink, new_table: Callable[..., str]) -> None:
     table = new_table("RECORD_METADATA VARIANT")
-    sink.apply(Wanted("a", 0, table, None, {"X": "FLOAT"}))
+    sink.apply(SchemaChangeRequest("a", 0, table, None, {"X": "FLOAT"}))
     assert query(sink.connection, "SELECT CURRENT_TRANSACTION() AS ID")[0]["ID"] is None
     with transaction(sink.connection):
         execute(sink.connection, f"INSERT INTO {sink.namespace.qualified(table)} (X) SELECT 0.5")
@@ -335,8 +344,8 @@ def test_each_change_is_told_in_one_line(
 ) -> None:
     table = new_table()
     with caplog.at_level(logging.INFO, EVOLUTION):
-        sink.apply(Wanted("a", 0, table, None, {"X": "FLOAT"}))
-        sink.apply(Wanted("a", 0, table, None, {"Y": "FLOAT"}))
+        sink.apply(SchemaChangeRequest("a", 0, table, None, {"X": "FLOAT"}))
+        sink.apply(SchemaChangeRequest("a", 0, table, None, {"Y": "FLOAT"}))
     lines = [each.getMessage() for each in caplog.records]
     assert [line.split(":")[0] for line in lines] == [f"table {table}"] * 2
     assert all("\n" not in line for line in lines)
@@ -360,7 +369,7 @@ def test_a_role_that_does_not_own_the_table_is_told_what_to_grant(settings: Sett
     admin_sql(settings, f"DROP TABLE IF EXISTS {history}")
     with own_user(settings, *grants) as user:
         with connect(login_of(user.settings)) as own, pytest.raises(PrivilegeError) as refused:
-            Sink(own, namespace).apply(Wanted("orders", 0, table, 7, {"X": "FLOAT"}))
+            Sink(own, namespace).apply(SchemaChangeRequest("orders", 0, table, 7, {"X": "FLOAT"}))
         error = refused.value
         assert error.where == f"table {full}, wanted by topic orders, schema id 7"
         assert f'ALTER TABLE {full} ADD COLUMN IF NOT EXISTS "X" FLOAT' in error.next_step
@@ -373,7 +382,7 @@ def test_a_role_that_does_not_own_the_table_is_told_what_to_grant(settings: Sett
 def test_a_role_that_may_not_make_tables_is_told_what_to_grant(settings: Settings, namespace: Namespace) -> None:
     schema = f"{namespace.database}.{namespace.schema}"
     with connect(login_of(settings)) as writer:
-        Sink(writer, namespace).apply(Wanted("a", 0, f"T_{uuid.uuid4().hex[:8].upper()}", None))
+        Sink(writer, namespace).apply(SchemaChangeRequest("a", 0, f"T_{uuid.uuid4().hex[:8].upper()}", None))
     grants = (
         f"GRANT USAGE ON DATABASE {namespace.database} TO ROLE {{role}}",
         f"GRANT USAGE ON SCHEMA {schema} TO ROLE {{role}}",
@@ -381,7 +390,7 @@ def test_a_role_that_may_not_make_tables_is_told_what_to_grant(settings: Setting
     )
     with own_user(settings, *grants) as user:
         with connect(login_of(user.settings)) as own, pytest.raises(PrivilegeError) as refused:
-            Sink(own, namespace).apply(Wanted("orders", 0, "T_NEW", None, {"X": "FLOAT"}))
+            Sink(own, namespace).apply(SchemaChangeRequest("orders", 0, "T_NEW", None, {"X": "FLOAT"}))
         assert "GRANT CREATE TABLE ON SCHEMA" in refused.value.next_step
 
 
@@ -398,14 +407,14 @@ def test_what_snowflake_cannot_do_is_told_with_the_statement(
 
     monkeypatch.setattr(f"{EVOLUTION}.execute", refuse)
     with pytest.raises(TerminalError) as refused:
-        sink.apply(Wanted("orders", 0, table, None, {"X": "FLOAT"}, widen={"NAME": TEXT}))
+        sink.apply(SchemaChangeRequest("orders", 0, table, None, {"X": "FLOAT"}, widen={"NAME": TEXT}))
     error, full = refused.value, sink.namespace.qualified(table)
     assert "clustering key" in error.what
     assert error.where == f"table {full}, wanted by topic orders"
     assert f'ALTER TABLE {full} ALTER COLUMN "NAME" SET DATA TYPE {TEXT};' in error.next_step
     assert sink.shown(table) == {"RECORD_METADATA": "VARIANT", "NAME": "VARCHAR(10)", "X": "FLOAT"}
     monkeypatch.undo()
-    assert len(sink.apply(Wanted("orders", 0, table, None, {"X": "FLOAT"}, widen={"NAME": TEXT}))) == 1
+    assert len(sink.apply(SchemaChangeRequest("orders", 0, table, None, {"X": "FLOAT"}, widen={"NAME": TEXT}))) == 1
 
 
 @pytest.mark.stack
@@ -419,7 +428,7 @@ def test_a_change_is_written_down_before_it_is_made(
 
     monkeypatch.setattr(f"{EVOLUTION}.execute", lost)
     with pytest.raises(TransientError):
-        sink.apply(Wanted("orders", 0, table, 4, {"X": "FLOAT"}))
+        sink.apply(SchemaChangeRequest("orders", 0, table, 4, {"X": "FLOAT"}))
     assert [(row["TOPIC"], row["SCHEMA_ID"]) for row in sink.history(table)] == [("orders", 4)]
 
 
@@ -429,13 +438,13 @@ def test_a_table_that_was_dropped_meanwhile_is_not_made_anew(sink: Sink, new_tab
     seen = {table: columns_of(sink.connection, sink.namespace, table)}
     execute(sink.connection, f"DROP TABLE {sink.namespace.qualified(table)}")
     with pytest.raises(MissingObjectError):
-        sink.apply(Wanted("a", 0, table, None, {"X": "FLOAT"}), seen=seen)
+        sink.apply(SchemaChangeRequest("a", 0, table, None, {"X": "FLOAT"}), seen=seen)
     assert columns_of(sink.connection, sink.namespace, table) is None
 
 
 @pytest.mark.stack
 def test_the_history_has_a_column_for_each_thing_it_tells(sink: Sink, new_table: Callable[..., str]) -> None:
-    sink.apply(Wanted("a", 0, new_table(), None, {"X": "FLOAT"}))
+    sink.apply(SchemaChangeRequest("a", 0, new_table(), None, {"X": "FLOAT"}))
     assert sink.shown(schema_changes.TABLE) == {
         "CHANGED_AT": "TIMESTAMP_LTZ(9)",
         "SINK": TEXT,

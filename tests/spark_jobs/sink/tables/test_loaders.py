@@ -13,12 +13,12 @@ from firn.snowflake.identifiers import Namespace
 from firn.snowflake.tables import TableShape
 from spark_jobs.sink.tables import loaders
 from spark_jobs.sink.tables.target_tables import TYPED_COLUMNS, VARIANT_COLUMNS
-from spark_jobs.sink.values.table_loaders import ColumnsLoad, Load, VariantLoad
+from spark_jobs.sink.values.table_loaders import ColumnsLoader, TableLoader, VariantLoader
 
 TYPED = SinkConfig("s", schematization=True)
 
 
-def load_of(monkeypatch: pytest.MonkeyPatch, config: SinkConfig, shape: TableShape | None) -> Load:
+def load_of(monkeypatch: pytest.MonkeyPatch, config: SinkConfig, shape: TableShape | None) -> TableLoader:
     monkeypatch.setattr(loaders, "user_pipe", lambda *_, **__: None)
     monkeypatch.setattr(loaders, "describe", lambda *_: shape)
     return loaders.load_of(None, Namespace("D", "S"), config, "t")  # type: ignore[arg-type]
@@ -33,19 +33,19 @@ def test_typed_columns_want_a_table_that_has_some_or_may_get_some(
     assert "ALTER TABLE D.S.T SET ENABLE_SCHEMA_EVOLUTION = TRUE" in raised.value.next_step
     with pytest.raises(ConfigError, match="no columns for the fields"):
         load_of(monkeypatch, replace(TYPED, auto_evolve=False), TableShape(columns, evolves=True))
-    assert load_of(monkeypatch, TYPED, TableShape(columns, evolves=True)) == ColumnsLoad(columns, True, True)
-    assert load_of(monkeypatch, replace(TYPED, auto_evolve=True), TableShape(columns)) == ColumnsLoad(
+    assert load_of(monkeypatch, TYPED, TableShape(columns, evolves=True)) == ColumnsLoader(columns, True, True)
+    assert load_of(monkeypatch, replace(TYPED, auto_evolve=True), TableShape(columns)) == ColumnsLoader(
         columns, True, True
     )
     more = (*columns, Column("A", column_type("DATE")))
-    assert load_of(monkeypatch, TYPED, TableShape(more)) == ColumnsLoad(more, True, False)
-    assert load_of(monkeypatch, TYPED, None) == ColumnsLoad((), False, True)
+    assert load_of(monkeypatch, TYPED, TableShape(more)) == ColumnsLoader(more, True, False)
+    assert load_of(monkeypatch, TYPED, None) == ColumnsLoader((), False, True)
 
 
 def test_a_hoisted_field_may_be_the_content(monkeypatch: pytest.MonkeyPatch) -> None:
     hoisting = replace(TYPED, value=ConverterConfig(Format.JSON, hoist=("RECORD_CONTENT",)))
-    assert load_of(monkeypatch, hoisting, TableShape(VARIANT_COLUMNS)) == ColumnsLoad(VARIANT_COLUMNS, True, False)
+    assert load_of(monkeypatch, hoisting, TableShape(VARIANT_COLUMNS)) == ColumnsLoader(VARIANT_COLUMNS, True, False)
 
 
 def test_without_typed_columns_it_takes_two_variants(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert load_of(monkeypatch, replace(TYPED, schematization=False), TableShape(VARIANT_COLUMNS)) == VariantLoad()
+    assert load_of(monkeypatch, replace(TYPED, schematization=False), TableShape(VARIANT_COLUMNS)) == VariantLoader()

@@ -19,7 +19,7 @@ from spark_jobs.sink.methods.snowpipe.pipe_input_table import LandingTable
 from spark_jobs.sink.requirements import check_rights
 from spark_jobs.sink.tables import pipes
 from spark_jobs.sink.tables.pipes import check_pipe, user_pipe
-from spark_jobs.sink.values.table_loaders import PipeLoad
+from spark_jobs.sink.values.table_loaders import PipeLoader
 from tests.support.sinks import login_of
 from tests.support.snowflake import admin_sql
 
@@ -29,7 +29,7 @@ SOURCE = "TABLE(DATA_SOURCE(TYPE => 'STREAMING'))"
 
 def found(
     monkeypatch: pytest.MonkeyPatch, definition: str, *, table: str = "orders", name: str = "ORDERS"
-) -> PipeLoad | None:
+) -> PipeLoader | None:
     """What is made of a pipe that SHOW PIPES lists, beside others."""
     said: list[str] = []
 
@@ -47,7 +47,7 @@ def found(
 @pytest.mark.parametrize("written", ["orders", "ORDERS", "s.orders", 'D."S"."ORDERS"'])
 def test_the_pipe_of_the_table_s_own_name(monkeypatch: pytest.MonkeyPatch, written: str) -> None:
     text = f"COPY INTO {written} (id) FROM (SELECT $1:id FROM {SOURCE})"
-    assert found(monkeypatch, text) == PipeLoad(True, ("D", "S", "ORDERS"), ("ID",), "SELECT $1:id FROM {source}")
+    assert found(monkeypatch, text) == PipeLoader(True, ("D", "S", "ORDERS"), ("ID",), "SELECT $1:id FROM {source}")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_the_pipe_of_the_table_s_own_name_may_fill_another_table(
     monkeypatch: pytest.MonkeyPatch, written: str, name: tuple[str, str, str]
 ) -> None:
     load = found(monkeypatch, f"COPY INTO {written} FROM (SELECT $1:id FROM {SOURCE})")
-    assert load == PipeLoad(True, name, (), "SELECT $1:id FROM {source}")
+    assert load == PipeLoader(True, name, (), "SELECT $1:id FROM {source}")
 
 
 def test_names_that_only_look_alike_are_not_the_table_s(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +74,7 @@ def test_names_that_only_look_alike_are_not_the_table_s(monkeypatch: pytest.Monk
 
 def test_a_name_with_wildcards_and_quotes_is_found_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     text = f'COPY INTO "it\'s_50%" FROM (SELECT $1:id FROM {SOURCE})'
-    assert found(monkeypatch, text, table="it's_50%", name="it's_50%") == PipeLoad(
+    assert found(monkeypatch, text, table="it's_50%", name="it's_50%") == PipeLoader(
         True, ("D", "S", "it's_50%"), (), "SELECT $1:id FROM {source}"
     )
     assert found(monkeypatch, text, table="it's_50%", name="itas_50x") is None
@@ -136,7 +136,7 @@ def made(connection: SnowflakeConnection, namespace: Namespace, columns: str, ta
     return table
 
 
-def fault(connection: SnowflakeConnection, namespace: Namespace, table: str, load: PipeLoad) -> ConfigError:
+def fault(connection: SnowflakeConnection, namespace: Namespace, table: str, load: PipeLoader) -> ConfigError:
     with pytest.raises(ConfigError) as raised:
         check_pipe(connection, namespace, table, load)
     return raised.value
@@ -154,7 +154,9 @@ def test_a_real_pipe_is_found_by_who_may_see_it_and_runs(
     assert user_pipe(connection, namespace, table, fields=True) is None
     admin_sql(settings, f"GRANT MONITOR ON PIPE {name} TO ROLE {connection.role}")
     load = user_pipe(connection, namespace, table, fields=True)
-    assert load == PipeLoad(True, namespace.full_name(table), (), "SELECT $1:id::NUMBER, $1['{{who}}'] FROM {source} s")
+    assert load == PipeLoader(
+        True, namespace.full_name(table), (), "SELECT $1:id::NUMBER, $1['{{who}}'] FROM {source} s"
+    )
     check_pipe(connection, namespace, table, load)
     landing = LandingTable(namespace, "s", table)
     landing.prepare(connection)
@@ -165,7 +167,7 @@ def test_a_real_pipe_is_found_by_who_may_see_it_and_runs(
 
 @pytest.mark.stack
 def test_a_pipe_fills_a_table_that_is_there(connection: SnowflakeConnection, namespace: Namespace) -> None:
-    load = PipeLoad(True, namespace.full_name("NO_SUCH_ONE"), (), "SELECT $1 FROM {source}")
+    load = PipeLoader(True, namespace.full_name("NO_SUCH_ONE"), (), "SELECT $1 FROM {source}")
     error = fault(connection, namespace, "SOME_PIPE", load)
     name = namespace.qualified("NO_SUCH_ONE")
     assert error.what == f"Table not found: {name}."
@@ -211,7 +213,7 @@ def test_what_does_not_fit_is_said_before_the_first_record(
     connection: SnowflakeConnection, namespace: Namespace, targets: tuple[str, ...], select: str, said: list[str]
 ) -> None:
     table = made(connection, namespace, "id NUMBER NOT NULL, who VARCHAR")
-    error = fault(connection, namespace, table, PipeLoad(True, namespace.full_name(table), targets, select))
+    error = fault(connection, namespace, table, PipeLoader(True, namespace.full_name(table), targets, select))
     assert all(part.lower() in str(error).lower() for part in (*said, table)), str(error)
     assert error.next_step
 
@@ -222,7 +224,7 @@ def test_a_check_leaves_nothing_behind(
 ) -> None:
     table = made(connection, namespace, "n NUMBER")
     schema = namespace.qualified(table).rpartition(".")[0]
-    load = PipeLoad(True, namespace.full_name(table), (), "SELECT COUNT(*) FROM {source}")
+    load = PipeLoader(True, namespace.full_name(table), (), "SELECT COUNT(*) FROM {source}")
     check_pipe(connection, namespace, table, load)
     assert query(connection, "SELECT CURRENT_TRANSACTION() AS ID") == [{"ID": None}]
     with connect(login_of(settings)) as other:

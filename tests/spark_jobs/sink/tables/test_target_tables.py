@@ -11,7 +11,7 @@ from firn.snowflake.connection import connect, execute, query
 from firn.snowflake.identifiers import Namespace
 from firn.snowflake.tables import TableShape, describe, table_exists
 from spark_jobs.sink.tables.target_tables import VARIANT_COLUMNS, check_columns, create_statement
-from spark_jobs.sink.values.table_loaders import ColumnsLoad, Load, PipeLoad, VariantLoad
+from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, TableLoader, VariantLoader
 from tests.support.sinks import login_of
 
 NAMESPACE = Namespace("streaming", "public")
@@ -57,8 +57,8 @@ def column(text: str, *, default: str | None = None, generated: bool = False) ->
     return Column(name, column_type(kind), nullable=not more, default=default, generated=generated)
 
 
-def columns_load(columns: Columns) -> ColumnsLoad:
-    return ColumnsLoad(columns, exists=True, grow=False)
+def columns_load(columns: Columns) -> ColumnsLoader:
+    return ColumnsLoader(columns, exists=True, grow=False)
 
 
 EXTRA = (
@@ -71,16 +71,16 @@ EXTRA = (
 @pytest.mark.parametrize(
     "load",
     [
-        VariantLoad(),
+        VariantLoader(),
         columns_load(()),
-        PipeLoad(fields=False, table=("D", "S", "T"), targets=("NOTE",), select=""),
+        PipeLoader(fields=False, table=("D", "S", "T"), targets=("NOTE",), select=""),
     ],
 )
-def test_more_columns_are_welcome_that_need_no_value(load: Load) -> None:
+def test_more_columns_are_welcome_that_need_no_value(load: TableLoader) -> None:
     check_columns("T", (*VARIANT_COLUMNS, *EXTRA), load)
 
 
-def refusal(columns: Columns, load: Load) -> ConfigError:
+def refusal(columns: Columns, load: TableLoader) -> ConfigError:
     with pytest.raises(ConfigError) as raised:
         check_columns("DB.S.T", columns, load)
     return raised.value
@@ -88,7 +88,7 @@ def refusal(columns: Columns, load: Load) -> ConfigError:
 
 def test_every_column_at_fault_is_named_with_its_type_and_the_statement_that_helps() -> None:
     columns = (column("RECORD_METADATA VARCHAR(100)"), Column("A b", column_type("BINARY(9)"), nullable=False))
-    error = refusal(columns, VariantLoad())
+    error = refusal(columns, VariantLoader())
     assert error.where == "DB.S.T"
     assert error.what.splitlines()[1:] == [
         "  RECORD_METADATA: has type VARCHAR(100), expected VARIANT",
@@ -111,13 +111,13 @@ def test_typed_columns_need_metadata_and_no_required_column_of_a_type_that_nothi
 
 
 def test_a_table_that_is_not_made_yet_has_no_fault() -> None:
-    check_columns("T", (), ColumnsLoad((), exists=False, grow=True))
+    check_columns("T", (), ColumnsLoader((), exists=False, grow=True))
 
 
 def test_a_pipe_may_name_only_columns_there_are_and_must_name_the_required_ones() -> None:
     columns = (column("A NUMBER NOT NULL"), column("B NUMBER NOT NULL"))
-    check_columns("T", columns, PipeLoad(fields=True, table=("D", "S", "T"), targets=(), select=""))
-    error = refusal(columns, PipeLoad(fields=True, table=("D", "S", "T"), targets=("A", "C"), select=""))
+    check_columns("T", columns, PipeLoader(fields=True, table=("D", "S", "T"), targets=(), select=""))
+    error = refusal(columns, PipeLoader(fields=True, table=("D", "S", "T"), targets=("A", "C"), select=""))
     assert [line.split(":")[0].strip() for line in error.what.splitlines()[1:]] == ["C", "B"]
 
 

@@ -13,11 +13,12 @@ from firn.kafka.message_columns import RECORDS
 from firn.kafka.partitions import TopicPartition
 from spark_jobs.sink.columns.schema_request import Wishes
 from spark_jobs.sink.columns.staged_columns import Shaped, shaper_for
-from spark_jobs.sink.decode.records import MAX_TEXT, BadRecord, Decoded
+from spark_jobs.sink.decode.records import MAX_TEXT, Decoded
 from spark_jobs.sink.task.convert import Converted, convert
-from spark_jobs.sink.values.table_loaders import VariantLoad
+from spark_jobs.sink.values.bad_records import BadRecord
+from spark_jobs.sink.values.table_loaders import VariantLoader
 
-VARIANTS = shaper_for(VariantLoad(), lambda _schema_id: {}, strict=True)
+VARIANTS = shaper_for(VariantLoader(), lambda _schema_id: {}, strict=True)
 
 
 @dataclass

@@ -21,20 +21,29 @@ from firn.snowflake.columns import METADATA_COLUMN, Column, column_type
 from firn.snowflake.identifiers import Namespace
 from spark_jobs.sink.dead_letters import tolerance
 from spark_jobs.sink.dead_letters.writer import Published
-from spark_jobs.sink.decode.records import MALFORMED_AVRO, NOT_LOOKED_UP, BadRecord, Decoded, OutputTooLargeError
+from spark_jobs.sink.decode.records import Decoded, OutputTooLargeError
 from spark_jobs.sink.decode.text import StringDecoder
 from spark_jobs.sink.methods.snowpipe import files
 from spark_jobs.sink.methods.snowpipe.stage import Stage
 from spark_jobs.sink.task import partition_task
-from spark_jobs.sink.values.reports import Cut, Doubted, Read, Report, Retried, Tolerated, load
-from spark_jobs.sink.values.schema_requests import Wanted
-from spark_jobs.sink.values.table_loaders import ColumnsLoad, Load, VariantLoad
+from spark_jobs.sink.values.bad_records import MALFORMED_AVRO, NOT_LOOKED_UP, BadRecord
+from spark_jobs.sink.values.reports import (
+    Cut,
+    Read,
+    Report,
+    Retried,
+    SchemaChangeRequest,
+    SuspectedStaleSchema,
+    Tolerated,
+    load,
+)
+from spark_jobs.sink.values.table_loaders import ColumnsLoader, TableLoader, VariantLoader
 from tests.spark_jobs.sink.task.test_convert import batch
 
 NONE = SinkConfig("s")
 ALL = SinkConfig("s", errors=ErrorsConfig("all"))
 LETTERS = SinkConfig("s", errors=ErrorsConfig("all", dead_letter_topic="dlq"))
-VARIANTS, NO_LETTERS = VariantLoad(), Letters()
+VARIANTS, NO_LETTERS = VariantLoader(), Letters()
 
 
 class Narrow:
@@ -100,7 +109,7 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> Any:
         values: list[bytes],
         config: SinkConfig = NONE,
         out: Letters = NO_LETTERS,
-        load_of_topic: Load = VARIANTS,
+        load_of_topic: TableLoader = VARIANTS,
         unsure: frozenset[str] = frozenset(),
         *,
         gap: int = 0,
@@ -253,7 +262,7 @@ AMOUNTS = (METADATA_COLUMN, Column("AMOUNT", column_type("NUMBER(4,0)")))
 def test_values_that_have_no_place_in_the_table_are_bad_records(shipped: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition_task, "decoders_of", lambda _context: (Plain(), StringDecoder()))
     values = [b'{"amount":1}', b'{"amount":"x"}', b'{"new":2}', b'{"Amount":"3"}']
-    load = ColumnsLoad(AMOUNTS, exists=True, grow=False)
+    load = ColumnsLoader(AMOUNTS, exists=True, grow=False)
     reports, contents = shipped(values, ALL, load_of_topic=load)
     assert contents == ["1", "3"]
     assert reports[1].reasons == {"unfitting_value": 1, "unknown_field": 1}
@@ -269,10 +278,10 @@ def test_no_record_is_judged_by_a_table_that_may_be_another_by_now(
 ) -> None:
     monkeypatch.setattr(partition_task, "decoders_of", lambda _context: (Plain(), StringDecoder()))
     monkeypatch.setattr(tolerance, "LetterBox", Box)
-    load, unsure = ColumnsLoad(AMOUNTS, exists=True, grow=False), frozenset({"t"})
+    load, unsure = ColumnsLoader(AMOUNTS, exists=True, grow=False), frozenset({"t"})
     for config in (NONE, ALL, LETTERS):
         reports, contents = shipped([b'{"amount":1}', b'{"new":2}'], config, load_of_topic=load, unsure=unsure)
-        assert (reports, contents) == ([Doubted("t", 0, "t_116")], [])
+        assert (reports, contents) == ([SuspectedStaleSchema("t", 0, "t_116")], [])
     (staged,), contents = shipped([b'{"amount":1}'], ALL, load_of_topic=load, unsure=unsure)
     assert (staged.rows, contents) == (1, ["1"])
 
@@ -283,8 +292,10 @@ def test_what_a_table_would_need_is_told_and_nothing_staged_or_published(
     monkeypatch.setattr(partition_task, "decoders_of", lambda _context: (Plain(), StringDecoder()))
     monkeypatch.setattr(tolerance, "LetterBox", Box)
     values = [b'{"amount":"x"}', b'{"amount":12345}', b'{"new":"n"}', b'{"amount":1}']
-    (report,), contents = shipped(values, LETTERS, load_of_topic=ColumnsLoad(AMOUNTS, exists=True, grow=True))
+    (report,), contents = shipped(values, LETTERS, load_of_topic=ColumnsLoader(AMOUNTS, exists=True, grow=True))
     assert contents == []
-    assert report == Wanted("t", 0, "t_116", None, {"NEW": "VARCHAR(16777216)"}, [], {"AMOUNT": "NUMBER(38,0)"})
-    (stopped,), _ = shipped(values[:2], NONE, load_of_topic=ColumnsLoad(AMOUNTS, exists=True, grow=True))
+    assert report == SchemaChangeRequest(
+        "t", 0, "t_116", None, {"NEW": "VARCHAR(16777216)"}, [], {"AMOUNT": "NUMBER(38,0)"}
+    )
+    (stopped,), _ = shipped(values[:2], NONE, load_of_topic=ColumnsLoader(AMOUNTS, exists=True, grow=True))
     assert (stopped.offset, stopped.reason) == (11, "unfitting_value")  # what is behind it wants nothing yet
