@@ -60,7 +60,7 @@ class Loads:
         return frozenset(topic for topic in topics if table_for(topic, self._config.table_map) not in self._seen)
 
     def of_topics(self, topics: Iterable[str]) -> dict[str, TableLoader]:
-        """The loaders by topic. Makes the table of a VariantLoader. Raises ConfigError where a table takes no records."""
+        """The loaders by topic. Makes the table of a VariantLoader. Raises ConfigError where a table is unfit."""
         tables = {topic: table_for(topic, self._config.table_map) for topic in topics}
         for table in sorted({*tables.values()} - self._loads.keys()):
             self._look(table)
