@@ -30,7 +30,7 @@ from spark_jobs.sink.methods.snowpipe.stage import ParquetFile, Stage
 from spark_jobs.sink.requirements import check_rights, check_snowflake
 from spark_jobs.sink.tables.loaders import Loads
 from spark_jobs.sink.tables.target_tables import ensure_variant_table
-from spark_jobs.sink.values.reports import Staged, Wanted
+from spark_jobs.sink.values.reports import SchemaChangeRequest, Staged
 from tests.support.sinks import login_of
 from tests.support.snowflake import OwnUser, admin_sql, own_user
 
@@ -149,7 +149,7 @@ class Bench:
         loads = Loads(self.context, connection)
         loads.of_topics([TOPIC])
         self._claims += 1
-        loads.evolve([Wanted(TOPIC, 0, TABLE, None, add={f"C{self._claims}": "VARCHAR"})])
+        loads.evolve([SchemaChangeRequest(TOPIC, 0, TABLE, None, add={f"C{self._claims}": "VARCHAR"})])
 
 
 def connect_as_admin(bench: Bench) -> AbstractContextManager[SnowflakeConnection]:
