@@ -1,4 +1,4 @@
-"""docs/reliability.md names tests as proof: each of them must exist, and those of `make test-full` be marked as such."""
+"""docs/reliability.md names tests as proof: each must exist, and those that only `make test-full` runs be marked."""
 
 from __future__ import annotations
 
