@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from firn.connector.checked import Check
 from firn.connector.config import (
     BufferConfig,
     ConverterConfig,
@@ -14,6 +13,7 @@ from firn.connector.config import (
     TableConfig,
 )
 from firn.connector.conversion import header_format
+from firn.connector.outcome import Check
 from firn.connector.rules import dead_letter_topic, first_offset, kafka_properties, makes_tables
 from firn.proxy import ProxyConfig
 from firn.snowflake.columns import TableType

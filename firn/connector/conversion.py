@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 from pydantic import SecretStr
 
-from firn.connector.checked import Check
 from firn.connector.config import ConverterConfig, Format, HeaderFormat, Method, ProtobufOptions
 from firn.connector.converters import (
     CLASSES,
@@ -16,6 +15,7 @@ from firn.connector.converters import (
     SNOWFLAKE_CLASSES,
     SNOWFLAKE_JSON,
 )
+from firn.connector.outcome import Check
 from firn.connector.parameters.connect import HEADER_CONVERTERS
 from firn.connector.transforms import hoisted
 from firn.registry.endpoint import RegistryConfig, without_login

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from firn.connector.checked import Check, Effective, Source
 from firn.connector.config import ConverterConfig, Method
 from firn.connector.converters import REGISTRY_FORMATS
+from firn.connector.outcome import Check, Effective, Source
 from firn.connector.parameter import Effect, Parameter
 from firn.connector.parameters import PARAMETERS
 from firn.connector.parameters.converters import KEY_OPTIONS, VALUE_OPTIONS
-from firn.connector.parameters.kafka import CLOUD
+from firn.connector.parameters.other_connectors import CLOUD
 from firn.connector.rules import kafka_properties
 
 # Groups whose defaults say nothing about this sink.

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from firn.connector.build import build
-from firn.connector.checked import Check, CheckedConfig, Effective, Fault, Warned
+from firn.connector.check import read_all
 from firn.connector.config import SinkConfig
 from firn.connector.conversion import convert
 from firn.connector.effective import effective_values
 from firn.connector.file import read_connector_file
-from firn.connector.reading import read_all
+from firn.connector.outcome import Check, CheckedConfig, Effective, Fault, Warned
 from firn.connector.references import Resolver
 from firn.connector.rules import apply_rules
 from firn.redaction import shown

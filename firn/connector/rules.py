@@ -10,13 +10,13 @@ import re
 
 from pydantic import SecretStr
 
-from firn.connector.checked import Check
+from firn.connector.check import kafka_property
 from firn.connector.config import Method
+from firn.connector.outcome import Check
 from firn.connector.parameter import Effect, ReadError
 from firn.connector.parameters import PARAMETERS
 from firn.connector.parameters.loading import STREAMING
 from firn.connector.readers import TOPIC
-from firn.connector.reading import kafka_property
 from firn.errors import ConfigError
 from firn.kafka.properties import KafkaProperty, faults, judge, managed_properties, store_faults
 from firn.kafka.property_table import FIRST_OFFSET

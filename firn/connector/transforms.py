@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firn.connector.checked import Check
+from firn.connector.outcome import Check
 
 _PACKAGE = "org.apache.kafka.connect.transforms."
 HOIST = {f"{_PACKAGE}HoistField$Key": "key", f"{_PACKAGE}HoistField$Value": "value"}

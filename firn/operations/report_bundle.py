@@ -18,8 +18,8 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from firn.connector.checked import CheckedConfig
 from firn.connector.file import read_connector_file
+from firn.connector.outcome import CheckedConfig
 from firn.connector.parse import check_sink_config
 from firn.connector.references import Resolver
 from firn.errors import ConfigError, FirnError, TransientError

@@ -161,7 +161,7 @@ def open_connection(
     """
     from snowflake.connector import SnowflakeConnection
 
-    from firn.snowflake.proxy import connection_options, proxied_connection
+    from firn.snowflake.proxied_driver import connection_options, proxied_connection
 
     kind = proxied_connection(login.proxy) if login.proxy else SnowflakeConnection
     options = connection_options(login.proxy) if login.proxy else {}

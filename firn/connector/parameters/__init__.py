@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from firn.connector.parameter import Parameter
-from firn.connector.parameters import connect, converters, kafka, loading, snowflake, v4
+from firn.connector.parameters import connect, converters, loading, other_connectors, snowflake, v4
 
 _ALL = (
     *connect.CONNECT,
@@ -18,7 +18,7 @@ _ALL = (
     *connect.ERRORS,
     *snowflake.PROXY,
     *loading.FIRN,
-    *kafka.CLOUD,
+    *other_connectors.CLOUD,
     *loading.STREAMING,
     *v4.V4,
     *loading.SNOWPIPE,

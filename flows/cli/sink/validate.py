@@ -14,7 +14,7 @@ from firn.errors import ConfigError, TerminalError, TransientError
 from flows.cli.console import print_rows, say
 
 if TYPE_CHECKING:
-    from firn.connector.checked import CheckedConfig
+    from firn.connector.outcome import CheckedConfig
     from firn.operations.validation.live_check import LiveCheck
 
 _FAULTS = ("name", "value", "problem", "allowed", "nearest")

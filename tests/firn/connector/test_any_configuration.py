@@ -8,7 +8,7 @@ from dataclasses import asdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firn.connector.checked import CheckedConfig, Effective, Fault, Warned
+from firn.connector.outcome import CheckedConfig, Effective, Fault, Warned
 from firn.connector.parameters import PARAMETERS
 from firn.connector.parse import check_sink_config
 from firn.errors import ConfigError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from firn.connector.checked import CheckedConfig
 from firn.connector.config import ErrorsConfig, MetricsConfig, SinkConfig
+from firn.connector.outcome import CheckedConfig
 from firn.connector.parse import check_sink_config, parse_sink_config
 from tests.support.connectors import MINIMAL
 

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import Secret, SecretStr
 
 from firn.connector import readers
-from firn.connector.checked import Check, Fault, Given
+from firn.connector.outcome import Check, Fault, Given
 from firn.connector.parameter import Effect, Parameter, ReadError
 from firn.connector.parameters import PARAMETERS
 from firn.connector.references import (
