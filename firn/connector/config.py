@@ -43,6 +43,11 @@ class Format(StrEnum):
     FLOAT = "float"
     DOUBLE = "double"
 
+    @property
+    def in_registry(self) -> bool:
+        """Whether the schema is in the registry, and its id in front of each record."""
+        return self in (Format.AVRO, Format.JSON_SCHEMA, Format.PROTOBUF)
+
 
 class HeaderFormat(StrEnum):
     """How header values are read: guessed as by Connect's SimpleHeaderConverter, as text, or as base64."""

@@ -1,4 +1,8 @@
-"""How keys and values are converted, from class names, input formats, converter options and transforms."""
+"""How keys, values and headers are converted: from class names, input formats, converter options and transforms.
+
+Of single message transforms only HoistField is followed, which wraps a whole key or value into one field; others are
+refused by name. Not for converting records (`spark_jobs.sink.decode`).
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,16 @@ from typing import Any, Literal
 
 from pydantic import SecretStr
 
+from firn.connector.check import Check
 from firn.connector.config import ConverterConfig, Format, HeaderFormat, Method, ProtobufOptions
-from firn.connector.converters import (
+from firn.connector.parameters.connect import HEADER_CONVERTERS
+from firn.connector.parameters.converters import (
     CLASSES,
     INPUT_FORMATS,
     JSON_CONVERTER,
-    REGISTRY_FORMATS,
     SNOWFLAKE_CLASSES,
     SNOWFLAKE_JSON,
 )
-from firn.connector.outcome import Check
-from firn.connector.parameters.connect import HEADER_CONVERTERS
-from firn.connector.transforms import hoisted
 from firn.registry.endpoint import RegistryConfig, without_login
 
 Side = Literal["key", "value"]
@@ -26,13 +28,18 @@ _DEFAULT = {"key": Format.STRING, "value": Format.AVRO}
 _HEADERS = dict(zip(HEADER_CONVERTERS, (HeaderFormat.SIMPLE, HeaderFormat.STRING, HeaderFormat.BYTES), strict=True))
 _PEM = (".pem", ".crt", ".cer", ".cert")
 _IGNORES_DEFAULTS = {Format.AVRO, Format.JSON_SCHEMA}
+_REGISTRY_FORMATS = {each for each in Format if each.in_registry}
 _BESIDE_TOKEN = ("logical.cluster", "identity.pool.id")
 _PROTOBUF = ("int.for.enums", "generate.index.for.unions", "wrapper.for.raw.primitives", "flatten.unions")
 
 
+_TRANSFORMS = "org.apache.kafka.connect.transforms."
+HOIST = {f"{_TRANSFORMS}HoistField$Key": "key", f"{_TRANSFORMS}HoistField$Value": "value"}
+
+
 def convert(check: Check) -> tuple[ConverterConfig, ConverterConfig]:
     """The converters of values and keys; faults go into the check."""
-    hoists = hoisted(check)
+    hoists = _hoisted(check)
     return _converter(check, "value", hoists["value"]), _converter(check, "key", hoists["key"])
 
 
@@ -63,7 +70,7 @@ def _converter(check: Check, side: Side, hoist: tuple[str, ...]) -> ConverterCon
     _wrappers(check, side)
     return ConverterConfig(
         format=chosen,
-        registry=_registry(check, side) if chosen in REGISTRY_FORMATS else None,
+        registry=_registry(check, side) if chosen.in_registry else None,
         json_null_is_tombstone=check.get(f"{side}.converter") != SNOWFLAKE_JSON,
         protobuf=ProtobufOptions(*(check.get(f"{side}.converter.{option}") for option in _PROTOBUF)),
         hoist=hoist,
@@ -124,8 +131,8 @@ def _idle_options(check: Check, side: Side, chosen: Format) -> None:
         f"{prefix}ignore.default.for.nullables": set() if of_snowflake else _IGNORES_DEFAULTS,
         f"{prefix}flatten.singleton.unions": set() if of_snowflake else {Format.AVRO},
         f"{prefix}replace.null.with.default": {Format.JSON_ENVELOPE},
-        f"{prefix}schema.registry.url": REGISTRY_FORMATS,
-        f"{prefix}basic.auth.user.info": REGISTRY_FORMATS,
+        f"{prefix}schema.registry.url": _REGISTRY_FORMATS,
+        f"{prefix}basic.auth.user.info": _REGISTRY_FORMATS,
     }
     for name, formats in own.items():
         if check.has(name) and chosen not in formats:
@@ -198,3 +205,49 @@ def _without_logins(urls: tuple[str, ...]) -> tuple[tuple[str, ...], SecretStr |
     parts = [(type(url), *without_login(url)) for url in urls]
     login = next((login for _, _, login in parts if login), None)
     return tuple(kind(bare) for kind, bare, _ in parts), login  # what came from a reference stays marked
+
+
+def _hoisted(check: Check) -> dict[str, tuple[str, ...]]:
+    """The fields of HoistField for key and value, the first transform's (the innermost) first."""
+    fields: dict[str, list[str]] = {"key": [], "value": []}
+    names = check.get("transforms") or ()
+    if check.has("transforms") and check.given["transforms"].referenced:
+        check.fault("transforms", "must not be a reference: its names are parts of other parameters' names")
+        names = ()
+    if check.get("predicates"):
+        check.fault("predicates", "names a predicate, and predicates are not supported: leave it out")
+    for name in names:
+        side, field = _hoist(check, f"transforms.{name}")
+        if side and field:
+            fields[side].append(field)
+    _unnamed(check, names)
+    return {side: tuple(found) for side, found in fields.items()}
+
+
+def _hoist(check: Check, prefix: str) -> tuple[str | None, str | None]:
+    type_name, field_name = f"{prefix}.type", f"{prefix}.field"
+    if not check.has(type_name):
+        check.fault(type_name, "is required: transforms names it", tuple(HOIST))
+        return None, None
+    kind = check.given[type_name].value
+    if kind is None:
+        return None, None
+    if kind not in HOIST:
+        check.fault(type_name, "is a transform that is not supported; do this in dbt or before Kafka", tuple(HOIST))
+        return None, None
+    if not check.has(field_name):
+        check.fault(field_name, "is required by HoistField")
+        return None, None
+    for name in check.given:
+        if name.startswith(f"{prefix}.") and name not in (type_name, field_name):
+            check.fault(name, "is not an option of HoistField that is supported")
+    return HOIST[kind], check.given[field_name].value
+
+
+def _unnamed(check: Check, names: tuple[str, ...]) -> None:
+    for name in check.given:
+        family, _, rest = name.partition(".")
+        if family == "transforms" and rest and not any(rest.startswith(f"{known}.") for known in names):
+            check.warn(name, "has no effect: transforms does not name it.")
+        elif family == "predicates" and rest:
+            check.warn(name, "has no effect: predicates are not supported.")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 
-from firn.connector.converters import CLASSES, INPUT_FORMATS
+from firn.connector.conversion import HOIST
 from firn.connector.parameter import Parameter
 from firn.connector.parameters import PARAMETERS
-from firn.connector.parameters.converters import KEY_OPTIONS, VALUE_OPTIONS
-from firn.connector.transforms import HOIST
+from firn.connector.parameters.converters import CLASSES, INPUT_FORMATS, KEY_OPTIONS, VALUE_OPTIONS
 from firn.kafka.property_table import PROPERTIES
 
 PATH = Path("docs/configuration.md")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from firn.connector.check import Check
 from firn.connector.config import ConverterConfig, Method
-from firn.connector.converters import REGISTRY_FORMATS
-from firn.connector.outcome import Check, Effective, Source
+from firn.connector.outcome import Effective, Source
 from firn.connector.parameter import Effect, Parameter
 from firn.connector.parameters import PARAMETERS
 from firn.connector.parameters.converters import KEY_OPTIONS, VALUE_OPTIONS
@@ -40,7 +40,7 @@ def _formats(check: Check, value: ConverterConfig, key: ConverterConfig) -> tupl
 def _unused(check: Check, value: ConverterConfig, key: ConverterConfig) -> set[str]:
     """What settings and secrets need not fill in, since the file says it in another way."""
     unused: set[str] = set()
-    if not any(each.format in REGISTRY_FORMATS and each.registry is None for each in (value, key)):
+    if not any(each.format.in_registry and each.registry is None for each in (value, key)):
         unused.add("schema.registry.url")
     if check.has("snowflake.private.key"):
         unused.add("snowflake.private.key.passphrase")

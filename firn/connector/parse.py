@@ -1,7 +1,7 @@
 """A sink's configuration: a Kafka Connect connector, checked as a whole and parsed once into an immutable value.
 
-Every fault is reported at once. The parameters are those of `firn.connector.parameters`; the outcome is
-`firn.connector.config.SinkConfig`, below which there are no string keys.
+Every fault is reported at once. The parameters are those of `firn.connector.parameters`; a file without faults becomes
+a `firn.connector.config.SinkConfig`, and only here do names of parameters meet its fields.
 """
 
 from __future__ import annotations
@@ -11,16 +11,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from firn.connector.build import build
-from firn.connector.check import read_all
-from firn.connector.config import SinkConfig
-from firn.connector.conversion import convert
+from firn.connector.check import Check, read_all
+from firn.connector.config import (
+    BufferConfig,
+    ConverterConfig,
+    ErrorsConfig,
+    MetadataConfig,
+    MetricsConfig,
+    SinkConfig,
+    SnowflakeConfig,
+    TableConfig,
+)
+from firn.connector.conversion import convert, header_format
 from firn.connector.effective import effective_values
 from firn.connector.file import read_connector_file
-from firn.connector.outcome import Check, CheckedConfig, Effective, Fault, Warned
+from firn.connector.outcome import CheckedConfig, Effective, Fault, Warned
 from firn.connector.references import Resolver
-from firn.connector.rules import apply_rules
+from firn.connector.rules import apply_rules, dead_letter_topic, first_offset, kafka_properties, makes_tables
+from firn.proxy import ProxyConfig
 from firn.redaction import shown
+from firn.snowflake.columns import TableType
 
 _Line = TypeVar("_Line", Fault, Warned, Effective)
 
@@ -44,7 +54,7 @@ def check_sink_config(raw: Mapping[str, str], *, where: str, resolver: Resolver 
     read_all(check, {str(name): str(value) for name, value in raw.items()}, resolver or Resolver())
     apply_rules(check)
     value, key = convert(check)
-    config = None if check.faults or check.unchecked else build(check, value, key)
+    config = None if check.faults or check.unchecked else _config(check, value, key)
     faulty = {fault.name for fault in check.faults}
     return CheckedConfig(
         where=where,
@@ -61,3 +71,86 @@ def check_sink_config(raw: Mapping[str, str], *, where: str, resolver: Resolver 
 def _named(line: _Line) -> _Line:
     """A line of the outcome under a name that can be shown: names are the file's, too."""
     return replace(line, name=shown(line.name))
+
+
+def _config(check: Check, value: ConverterConfig, key: ConverterConfig) -> SinkConfig:
+    """The configuration of a check without faults."""
+    get = check.get
+    return SinkConfig(
+        name=get("name"),
+        topics=get("topics") or (),
+        topics_regex=get("topics.regex"),
+        table_map=get("snowflake.topic2table.map") or (),
+        method=check.method,
+        tasks_max=get("tasks.max"),
+        value=value,
+        key=key,
+        headers=header_format(check),
+        null_values=get("behavior.on.null.values"),
+        metadata=_metadata(check),
+        buffer=BufferConfig(get("buffer.count.records"), get("buffer.flush.time"), get("buffer.size.bytes")),
+        snowflake=_snowflake(check),
+        proxy=_proxy(check),
+        errors=_errors(check),
+        kafka=kafka_properties(check),
+        first_offset="latest" if first_offset(check) == "latest" else "earliest",
+        auto_create_tables=makes_tables(check),
+        schematization=get("snowflake.enable.schematization"),
+        auto_evolve=get("auto.evolve"),
+        tables=TableConfig(TableType(get("firn.table.type")), get("firn.table.cluster.by")),
+        batch_records=get("firn.batch.records"),
+        batch_bytes=get("firn.batch.bytes"),
+        topic_refresh_seconds=get("firn.topics.refresh.seconds"),
+        trigger_seconds=get("firn.trigger.interval.seconds"),
+        heartbeat_seconds=get("firn.heartbeat.seconds"),
+        share_target=get("firn.share.target"),
+        metrics=MetricsConfig(get("firn.metrics.port"), get("firn.metrics.host")),
+        pending=tuple(check.pending),
+    )
+
+
+def _metadata(check: Check) -> MetadataConfig:
+    return MetadataConfig(
+        all=check.get("snowflake.metadata.all"),
+        topic=check.get("snowflake.metadata.topic"),
+        offset_and_partition=check.get("snowflake.metadata.offset.and.partition"),
+        create_time=check.get("snowflake.metadata.createtime"),
+        push_time=check.get("snowflake.streaming.metadata.connectorPushTime"),
+    )
+
+
+def _snowflake(check: Check) -> SnowflakeConfig:
+    return SnowflakeConfig(
+        url=check.get("snowflake.url.name"),
+        user=check.get("snowflake.user.name"),
+        role=check.get("snowflake.role.name"),
+        private_key=check.get("snowflake.private.key"),
+        private_key_passphrase=check.get("snowflake.private.key.passphrase"),
+        database=check.get("snowflake.database.name"),
+        schema=check.get("snowflake.schema.name"),
+        warehouse=check.get("firn.snowflake.warehouse"),
+    )
+
+
+def _proxy(check: Check) -> ProxyConfig | None:
+    host, port = check.get("jvm.proxy.host"), check.get("jvm.proxy.port")
+    if not host or not port:
+        return None
+    return ProxyConfig(
+        host=host,
+        port=port,
+        username=check.get("jvm.proxy.username"),
+        password=check.get("jvm.proxy.password"),
+        bypass=check.get("jvm.nonProxy.hosts") or (),
+    )
+
+
+def _errors(check: Check) -> ErrorsConfig:
+    return ErrorsConfig(
+        tolerance=check.get("errors.tolerance"),
+        log_enable=check.get("errors.log.enable"),
+        log_messages=check.get("errors.log.include.messages"),
+        dead_letter_topic=dead_letter_topic(check),
+        dead_letter_replication=check.get("errors.deadletterqueue.topic.replication.factor"),
+        dead_letter_headers=check.get("errors.deadletterqueue.context.headers.enable"),
+    )

@@ -1,17 +1,21 @@
 """Readers: from the text of one parameter to its typed value. Each knows its type's name and the values allowed.
 
-What depends on several parameters is in `firn.connector.rules`.
+They take what the official connector takes: pydantic's types do not, which read `1_0` as 10, `5.0` as a whole number,
+`on` as true and `inf` as a number of seconds. What depends on several parameters is in `firn.connector.rules`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
-from firn.connector.expressions import expressions
 from firn.connector.parameter import Reader, ReadError
 from firn.registry.endpoint import without_login
+
+if TYPE_CHECKING:
+    from sqlglot.tokenizer_core import Token
 
 # The official check: three or more labels, with or without scheme and port (SnowflakeURL of the official connector).
 _SNOWFLAKE_URL = re.compile(r"(https?://)?[\w-]+(\.[\w-]+){2,}(:\d+)?/?")
@@ -21,6 +25,8 @@ _TOPIC_LENGTH = 249
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{1,254}")
 # Azure's file systems name the container in front of the @.
 _HOST = re.compile(r"[A-Za-z0-9._:\[\]-]+")
+_BRACKETS = {")": "(", "]": "[", "}": "{"}
+_QUOTED = ("STRING", "IDENTIFIER")
 
 
 def _text(value: str) -> str:
@@ -136,6 +142,52 @@ def _pairs(value: str) -> tuple[tuple[str, str], ...]:
     return tuple((part.partition(":")[0].strip(), part.partition(":")[2].strip()) for part in parts)
 
 
+def _expressions(value: str) -> str:
+    """A list of SQL expressions, each trimmed, with `, ` between them: what Snowflake's words are, sqlglot knows.
+
+    They stay as they are written. What they mean, Snowflake says when the table is made.
+    """
+    from sqlglot.dialects.snowflake import Snowflake  # it takes a second, and few files have expressions
+    from sqlglot.errors import TokenError
+
+    try:
+        tokens = Snowflake().tokenize(value)
+    except TokenError:
+        raise ReadError("holds a comment or a quote that is not closed") from None
+    if value.strip() and not tokens:
+        raise ReadError("holds a comment and no expression")
+    commas, opened = [-1], list[str]()
+    for token in tokens:
+        _refuse_in_expressions(token)
+        if token.token_type.name in _QUOTED:
+            continue
+        if token.text in _BRACKETS.values():
+            opened.append(token.text)
+        elif token.text in _BRACKETS and (not opened or opened.pop() != _BRACKETS[token.text]):
+            raise ReadError(f"has a {token.text!r} without its opening one")
+        elif token.text == "," and not opened:
+            commas.append(token.start)
+    if opened:
+        raise ReadError(f"has a {opened[-1]!r} that is not closed")
+    parts = [value[start + 1 : end].strip() for start, end in pairwise([*commas, len(value)])]
+    if not all(parts):
+        raise ReadError("has an empty expression")
+    return ", ".join(parts)
+
+
+def _refuse_in_expressions(token: Token) -> None:
+    """Raise ReadError for what would end or hide a part of the statement."""
+    kind, found = token.token_type.name, ""
+    if token.comments or kind == "HINT":
+        found = "a comment"
+    elif kind == "SEMICOLON":
+        found = "a semicolon"
+    elif kind in ("RAW_STRING", "HEREDOC_STRING") or ("$$" in token.text and kind not in _QUOTED):
+        found = "a text in $$"
+    if found:
+        raise ReadError(f"holds {found}, which is no part of an expression")
+
+
 TEXT = Reader("text", _text)
 ANY = Reader("text", str)
 BOOLEAN = Reader("boolean", _boolean, ("true", "false"))
@@ -145,7 +197,7 @@ TOPIC = Reader("topic", _topic)
 TOPICS = Reader("list of topics", _topics)
 REGEX = Reader("regular expression", _regex)
 TABLE_MAP = Reader("map", _table_map)
-EXPRESSIONS = Reader("list of SQL expressions", expressions)
+EXPRESSIONS = Reader("list of SQL expressions", _expressions)
 SNOWFLAKE_URL = Reader("address", _url)
 URLS = Reader("list of addresses", _urls)
 HOST = Reader("host", _host)

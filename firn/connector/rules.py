@@ -10,9 +10,8 @@ import re
 
 from pydantic import SecretStr
 
-from firn.connector.check import kafka_property
+from firn.connector.check import Check, kafka_property
 from firn.connector.config import Method
-from firn.connector.outcome import Check
 from firn.connector.parameter import Effect, ReadError
 from firn.connector.parameters import PARAMETERS
 from firn.connector.parameters.loading import STREAMING

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from firn.connector.config import ConverterConfig, Format, SinkConfig
-from firn.connector.converters import CLASSES, JSON_CONVERTER
+from firn.connector.parameters.converters import CLASSES, JSON_CONVERTER
 from firn.errors import ConfigError
 from firn.kafka.client import KafkaClient
 from firn.sinks.context import SinkContext

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from firn.connector.config import ConverterConfig, SinkConfig, SnowflakeConfig
-from firn.connector.converters import REGISTRY_FORMATS
 from firn.errors import ConfigError
 from firn.kafka.client import KafkaClient, kafka_client, needs_secret
 from firn.keys import IN_CONNECTOR
@@ -78,7 +77,7 @@ def check_runnable(config: SinkConfig) -> None:
 
 def registry_login(config: SinkConfig, converter: ConverterConfig, settings: Settings) -> RegistryLogin | None:
     """How a converter reaches its registry; None for one without. Raises the errors of `read_secret`, ConfigError."""
-    if converter.format not in REGISTRY_FORMATS:
+    if not converter.format.in_registry:
         return None
     if converter.registry:
         return login_from_config(converter.registry, config.proxy)

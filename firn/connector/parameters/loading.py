@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firn.connector import readers as r
-from firn.connector.parameters.make import group, honoured, no_effect, pending
+from firn.connector.parameter import group, honoured, no_effect, pending
 
 _CLEANER = "Firn removes its staged files after each commit and, at start, those that earlier runs left."
 _CHANNELS = "Firn keeps the position of each partition in its ledger, whatever the method."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firn.connector import readers as r
-from firn.connector.parameters.make import group, honoured, no_effect
+from firn.connector.parameter import group, honoured, no_effect
 from firn.snowflake.columns import TableType
 
 _SECRET = "Snowflake secret"  # noqa: S105 (where it comes from, not what it is)

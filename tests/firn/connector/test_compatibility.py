@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from firn.connector.converters import CLASSES
 from firn.connector.parameters import PARAMETERS
+from firn.connector.parameters.converters import CLASSES
 from spark_jobs.sink.decode import records
 from tests.firn.connector import test_official_vectors as configurations
 from tests.firn.snowflake import test_identifiers as identifiers
