@@ -34,7 +34,8 @@ from benchmarks.results import write_results
 from firn.connector.config import BufferConfig, SinkConfig, TableConfig
 from firn.errors import FirnError
 from firn.kafka import cluster
-from firn.kafka.ranges import OffsetRange, RangeReader
+from firn.kafka.partitions import OffsetRange
+from firn.kafka.ranges import RangeReader
 from firn.settings import load_settings
 from firn.sinks.context import SinkContext, resolve
 from firn.sinks.topics import partitions_of

@@ -1,7 +1,7 @@
-"""What killed programs leave on this machine: Spark's folders, files on their way to the stage, rotated logs.
+"""What killed programs leave on this machine's disk: Spark's folders, files on their way to the stage, rotated logs.
 
-Firn cleans up after itself when it ends in order; a process that is killed cannot. Removes only what has not been
-touched for a while and nothing that runs can want. Not for what a sink left in Snowflake and Kafka (`firn sink clean`).
+A process that ends in order cleans up after itself; one that is killed cannot. Removes only what nobody has written to
+for a while and no running process can need. Not for the residue of a sink in Snowflake and Kafka (`firn sink clean`).
 """
 
 from __future__ import annotations
@@ -19,48 +19,48 @@ import psutil
 
 _ROTATED = re.compile(r"(sink|spark)-.+\.log\.\d+")
 _SPARK = re.compile(r"(blockmgr|spark)-[0-9a-f-]{36}")
-_SHIPPED = re.compile(r"firn-[a-z0-9_]{8}")
+_TASK = re.compile(r"firn-[a-z0-9_]{8}")
 """What `spark_jobs.sink.task.partition_task` makes for the files of one task: Python's name of a temporary folder."""
 
 
 @dataclass(frozen=True)
-class Leftover:
-    """A file or folder that nothing needs any more. size: bytes."""
+class StalePath:
+    """A file or folder that no process needs. size: bytes."""
 
     kind: str
     path: Path
     size: int
 
 
-def find_leftovers(home: Path, *, log_days: float, hours: float, now: float) -> list[Leftover]:
-    """Look for leftovers under `home` and in the folder of temporary files. now: seconds since the epoch.
+def find_stale(home: Path, *, log_days: float, hours: float, now: float) -> list[StalePath]:
+    """Look for them under `home` and in the folder of temporary files. now: seconds since the epoch.
 
-    log_days: rotated logs are kept for so long. hours: what else nobody has written to for so long is left over, if it
-    is not younger than a Spark that still runs: an idle one writes nothing and wants its folders all the same.
+    log_days: how long rotated logs are kept. hours: how long nobody has written to anything else; what is younger than
+    the oldest Spark that still runs stays, because an idle Spark writes nothing and needs its folders.
     """
     untouched = now - hours * 3600
     spark = min(untouched, _oldest_spark())
     wanted = (
         ("rotated log", home / "logs", _ROTATED, now - log_days * 86_400),
         ("Spark folder", home / "spark", _SPARK, spark),
-        ("task folder", Path(tempfile.gettempdir()), _SHIPPED, spark),
+        ("task folder", Path(tempfile.gettempdir()), _TASK, spark),
     )
     return [
-        Leftover(kind, path, _size(path))
+        StalePath(kind, path, _size(path))
         for kind, folder, name, before in wanted
         for path in _own(folder, name)
         if _touched(path) < before
     ]
 
 
-def remove_leftover(leftover: Leftover) -> bool:
+def remove(stale: StalePath) -> bool:
     """Remove it; whether it is gone. What cannot be removed now is found again."""
-    if leftover.path.is_dir():
-        shutil.rmtree(leftover.path, ignore_errors=True)
+    if stale.path.is_dir():
+        shutil.rmtree(stale.path, ignore_errors=True)
     else:
         with suppress(OSError):
-            leftover.path.unlink(missing_ok=True)
-    return not leftover.path.exists()
+            stale.path.unlink(missing_ok=True)
+    return not stale.path.exists()
 
 
 def _own(folder: Path, name: re.Pattern[str]) -> Iterator[Path]:

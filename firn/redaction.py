@@ -13,7 +13,7 @@ _SCHEME = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*://")
 _BETWEEN_ADDRESSES = re.compile(rf",(?={_SCHEME.pattern})")
 
 
-def shown(text: str) -> str:
+def redacted(text: str) -> str:
     """The text for a person: what may be a user and password is hidden, and no character speaks to the terminal."""
     hidden = ",".join(map(_without_login, _BETWEEN_ADDRESSES.split(text))) if "@" in text else text
     cut = hidden if len(hidden) <= _LONGEST else f"{hidden[:_LONGEST]}..."

@@ -16,7 +16,7 @@ from prefect.artifacts import create_table_artifact
 from prefect.client.orchestration import get_client
 from pydantic import BaseModel, Field
 
-from firn.disk_cleanup import find_leftovers, remove_leftover
+from firn.disk_cleanup import find_stale, remove
 from firn.plural import counted
 from firn.settings import load_settings
 from flows.prefect_ui.forms import described
@@ -82,10 +82,10 @@ def _runs(keep: Keep, *, dry_run: bool) -> Iterator[Removed]:
 
 def _leftovers(log_days: float, hours: float, *, dry_run: bool) -> Iterator[Removed]:
     """Leftovers on this machine, summed up by kind and folder."""
-    found = find_leftovers(load_settings().home, log_days=log_days, hours=hours, now=time.time())
+    found = find_stale(load_settings().home, log_days=log_days, hours=hours, now=time.time())
     for (kind, folder), several in groupby(found, key=lambda each: (each.kind, each.path.parent)):
         each_of_them = list(several)
-        gone = [each for each in each_of_them if dry_run or remove_leftover(each)]
+        gone = [each for each in each_of_them if dry_run or remove(each)]
         left = len(gone) < len(each_of_them)
         yield Removed(what=kind, where=str(folder), count=len(gone), size=sum(each.size for each in gone), left=left)
 

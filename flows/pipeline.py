@@ -17,7 +17,7 @@ from firn.provision.findings import COLUMNS as FINDING_COLUMNS
 from firn.secrets import SnowflakeSecret, read_secret, secret_reader
 from firn.settings import load_settings
 from firn.snowflake.connection import SnowflakeLogin, login_from
-from firn.snowflake.row_counts import TableCount, count_tables, latest_rows
+from firn.snowflake.tables import TableCount, count_tables, latest_rows
 from flows.prefect_ui.forms import described
 from flows.produce import DEFAULT_COUNT, ProduceResult, produce
 from flows.provision import ProvisionResult, provision

@@ -19,7 +19,7 @@ from firn.provision.snowflake import check_snowflake
 from firn.provision.subject import ensure_subject
 from firn.provision.topic import ensure_topic, topic_spec
 from firn.registry.avro_schema import read_schema
-from firn.registry.schemas import login_from_secret, registry_client
+from firn.registry.login import login_from_secret, registry_client
 from firn.retry import with_retries
 from firn.secrets import RegistrySecret, SnowflakeSecret, read_secret
 from firn.settings import Compatibility, Settings, load_settings

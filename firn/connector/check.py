@@ -27,7 +27,7 @@ from firn.connector.references import (
     is_reference,
 )
 from firn.kafka.properties import Judgement, judge
-from firn.redaction import HIDDEN, printable, shown
+from firn.redaction import HIDDEN, printable, redacted
 
 _TRANSFORM = re.compile(r"(transforms|predicates)\.([^.]+)\.(.+)")
 _CLIENTS = {"kafka.": "consumer", "consumer.override.": "consumer", "producer.override.": "producer"}
@@ -40,7 +40,7 @@ class Given:
     """One parameter as the file gives it. `value` is None where it is faulty, or its reference was not resolved."""
 
     parameter: Parameter
-    shown: str
+    redacted: str
     referenced: bool
     value: Any = field(default=None, repr=False)
 
@@ -93,7 +93,7 @@ class Check:
 
     def fault(self, name: str, problem: str, allowed: tuple[str, ...] = (), nearest: str | None = None) -> None:
         """Note a fault of a parameter; its value is shown where it may be."""
-        shown = self.given[name].shown if name in self.given else ""
+        shown = self.given[name].redacted if name in self.given else ""
         self.faults.append(Fault(name, shown, problem, allowed, nearest))
 
     def warn(self, name: str, reason: str) -> None:
@@ -161,7 +161,7 @@ def _read(check: Check, parameter: Parameter, raw: str, resolver: Resolver, near
     name, referenced = parameter.name, has_reference(raw)
     if parameter.empty and not raw.strip():
         return
-    given = Given(parameter, _shown(parameter, raw), referenced)
+    given = Given(parameter, _redacted(parameter, raw), referenced)
     check.given[name] = given
     if parameter.effect is Effect.REFUSED:
         check.fault(name, f"is refused: {parameter.reason}", nearest=nearest)
@@ -179,20 +179,20 @@ def _read(check: Check, parameter: Parameter, raw: str, resolver: Resolver, near
     except ReadError as error:
         # A part of a value says less about where a login in it ends than the whole.
         hidden = referenced or parameter.secret or not error.detail or "@" in text
-        problem = error.problem if hidden else f"{error.problem}: {shown(error.detail)}"
+        problem = error.problem if hidden else f"{error.problem}: {redacted(error.detail)}"
         check.fault(name, problem, parameter.reader.allowed)
         return
-    check.given[name] = Given(parameter, given.shown, referenced, _masked(value, parameter, referenced))
+    check.given[name] = Given(parameter, given.redacted, referenced, _masked(value, parameter, referenced))
     if parameter.effect is Effect.NO_EFFECT:
         check.warn(name, f"has no effect: {parameter.reason}")
 
 
-def _shown(parameter: Parameter, raw: str) -> str:
+def _redacted(parameter: Parameter, raw: str) -> str:
     if is_reference(raw):
-        return shown(raw.strip())
+        return redacted(raw.strip())
     if parameter.secret:
         return HIDDEN
-    return shown(raw)
+    return redacted(raw)
 
 
 def _masked(value: Any, parameter: Parameter, referenced: bool) -> Any:

@@ -62,12 +62,12 @@ def _line(check: Check, parameter: Parameter, unused: set[str]) -> Effective | N
         elsewhere = Effective(name, "", "settings and secrets", parameter.effect, parameter.elsewhere)
         return None if name in unused else elsewhere
     default = check.default(parameter)
-    if not default or not _telling(check, parameter):
+    if not default or not _informative(check, parameter):
         return None
     return Effective(name, default, "default", _effect(check, parameter))
 
 
-def _telling(check: Check, parameter: Parameter) -> bool:
+def _informative(check: Check, parameter: Parameter) -> bool:
     """Whether the default of a parameter says something about this sink."""
     if parameter.group in _QUIET or parameter.reader.why:
         return False
@@ -81,9 +81,9 @@ def _given(check: Check, name: str) -> Effective:
     source: Source = "reference" if given.referenced else "given"
     effect = _effect(check, given.parameter)
     if name in check.overridden:
-        return Effective(name, check.overridden[name][1], source, effect, f"raised from {given.shown}")
+        return Effective(name, check.overridden[name][1], source, effect, f"raised from {given.redacted}")
     note = "" if effect in (Effect.HONOURED, FAULT) else given.parameter.reason
-    return Effective(name, given.shown, source, effect, "not resolved here" if name in check.unchecked else note)
+    return Effective(name, given.redacted, source, effect, "not resolved here" if name in check.unchecked else note)
 
 
 def _effect(check: Check, parameter: Parameter) -> str:

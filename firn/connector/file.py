@@ -11,7 +11,7 @@ import javaproperties
 from javaproperties.reading import KeyValue
 
 from firn.errors import ConfigError
-from firn.redaction import shown
+from firn.redaction import redacted
 
 _SHAPE = 'Write {"name": "...", "config": {"<parameter>": "<value>"}}.'
 
@@ -43,14 +43,13 @@ def _from_json(text: str, path: Path) -> Mapping[str, str]:
         raise ConfigError("The file holds no connector configuration.", where=str(path), next_step=_SHAPE)
     config = {**nested, **({"name": document["name"]} if "name" in document else {})}
     if nested.get("name", config.get("name")) != config.get("name"):
+        names = " and ".join(repr(redacted(str(each["name"]))) for each in (document, nested))
         raise ConfigError(
-            f"The file names the sink twice: {shown(str(document['name']))!r} and {shown(str(nested['name']))!r}.",
-            where=str(path),
-            next_step="Give one name, or the same twice.",
+            f"The file names the sink twice: {names}.", where=str(path), next_step="Give one name, or the same twice."
         )
     odd = sorted(key for key, value in config.items() if isinstance(value, dict | list) or value is None)
     if odd:
-        raise ConfigError(f"Not a single value: {', '.join(map(shown, odd))}.", where=str(path), next_step=_SHAPE)
+        raise ConfigError(f"Not a single value: {', '.join(map(redacted, odd))}.", where=str(path), next_step=_SHAPE)
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
 
 
@@ -88,7 +87,7 @@ def _distinct(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 def _given_twice(key: str, path: Path) -> ConfigError:
     return ConfigError(
-        f"The file gives {shown(key)} twice.",
+        f"The file gives {redacted(key)} twice.",
         where=str(path),
         next_step="Keep the one that is meant; remove the other.",
     )

@@ -29,7 +29,7 @@ from firn.connector.outcome import CheckedConfig, Effective, Fault, Warned
 from firn.connector.references import Resolver
 from firn.connector.rules import apply_rules, dead_letter_topic, first_offset, kafka_properties, makes_tables
 from firn.proxy import ProxyConfig
-from firn.redaction import shown
+from firn.redaction import redacted
 from firn.snowflake.columns import TableType
 
 _Line = TypeVar("_Line", Fault, Warned, Effective)
@@ -70,7 +70,7 @@ def check_sink_config(raw: Mapping[str, str], *, where: str, resolver: Resolver 
 
 def _named(line: _Line) -> _Line:
     """A line of the outcome under a name that can be shown: names are the file's, too."""
-    return replace(line, name=shown(line.name))
+    return replace(line, name=redacted(line.name))
 
 
 def _config(check: Check, value: ConverterConfig, key: ConverterConfig) -> SinkConfig:

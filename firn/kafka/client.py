@@ -1,23 +1,24 @@
 """How a sink's clients reach and enter Kafka: one value, from which every client of librdkafka is configured.
 
-Everything is kept under Java's property names, as connector files have them; `firn.kafka.librdkafka` translates. Not
-for judging a configuration (`firn.kafka.properties`) nor for asking a cluster (`firn.kafka.cluster`). Source: the
-Apache Kafka documentation ("Consumer Configs", "Security").
+Everything is kept under Java's property names, as connector files have them, and translated for librdkafka at the end.
+Not for judging a configuration (`firn.kafka.properties`) nor for asking a cluster (`firn.kafka.cluster`). Sources: the
+Apache Kafka documentation ("Consumer Configs", "Security"), librdkafka's CONFIGURATION.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote_plus
 
 from pydantic import SecretStr
 
 from firn.errors import ConfigError
-from firn.kafka.jaas import render
-from firn.kafka.librdkafka import librdkafka_config
+from firn.kafka.jaas import login_of, render
 from firn.kafka.properties import KafkaProperty, faults, judge, spelled
-from firn.kafka.property_table import NOT_FOR_READERS
+from firn.kafka.property_table import NOT_FOR_READERS, PROPERTIES, Property
+from firn.kafka.stores import keystore, truststore
 from firn.secrets import KafkaSecret, read_secret
 from firn.settings import Settings
 
@@ -40,7 +41,7 @@ class KafkaClient:
 
     def librdkafka(self) -> dict[str, str]:
         """Configuration of any librdkafka client. Holds credentials. Raises ConfigError for files it cannot use."""
-        return librdkafka_config(self._values)
+        return _librdkafka(self._values)
 
     @property
     def _values(self) -> dict[str, str]:
@@ -152,3 +153,63 @@ def _refuse_faulty(properties: Iterable[KafkaProperty]) -> None:
             where="kafka.* and consumer.override.* of the connector",
             next_step="Correct them; `firn sink validate` lists all faults of a configuration.",
         )
+
+
+def _librdkafka(values: Mapping[str, str]) -> dict[str, str]:
+    """The configuration for `values` (Java names), numbers moved into librdkafka's ranges. Holds credentials.
+
+    Raises ConfigError for a store that librdkafka cannot use, naming the way out.
+    """
+    config = {"security.protocol": values["security.protocol"]}
+    for name, value in values.items():
+        row = PROPERTIES[name]
+        if row.librdkafka:
+            config[row.librdkafka] = _in_range(value, row)
+    config |= _reconnecting(config)
+    if "sasl.jaas.config" in values:
+        config |= _librdkafka_login(values)
+    if "SSL" in values["security.protocol"].split("_"):
+        config |= truststore(values) | keystore(values)
+        config["ssl.endpoint.identification.algorithm"] = (
+            values.get("ssl.endpoint.identification.algorithm", "https") or "none"
+        )
+    return config
+
+
+def _in_range(value: str, row: Property) -> str:
+    if row.bounds is None:
+        return value
+    low, high = row.bounds
+    return str(min(max(int(value), low), high))
+
+
+def _reconnecting(config: Mapping[str, str]) -> dict[str, str]:
+    """A longest wait that is not below the first one: Kafka Connect raises it silently, librdkafka refuses."""
+    first, longest = config.get("reconnect.backoff.ms", "100"), config.get("reconnect.backoff.max.ms")
+    if "reconnect.backoff.ms" not in config and longest is None:
+        return {}
+    return {"reconnect.backoff.max.ms": str(max(int(first), int(longest or first)))}
+
+
+def _librdkafka_login(values: Mapping[str, str]) -> dict[str, str]:
+    mechanism, login = values["sasl.mechanism"], login_of(values["sasl.jaas.config"], values)
+    options = login.options
+    if mechanism != "OAUTHBEARER":
+        return {
+            "sasl.mechanisms": mechanism,
+            "sasl.username": options["username"],
+            "sasl.password": options["password"],
+        }
+    # librdkafka writes both into a header of HTTP's basic authentication as they are.
+    encoded = quote_plus if values.get("sasl.oauthbearer.header.urlencode") == "true" else str
+    config = {
+        "sasl.mechanisms": mechanism,
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": encoded(options["clientId"]),
+        "sasl.oauthbearer.client.secret": encoded(options["clientSecret"]),
+    }
+    if scope := options.get("scope"):
+        config["sasl.oauthbearer.scope"] = scope
+    if extensions := login.extensions:
+        config["sasl.oauthbearer.extensions"] = ",".join(f"{name}={value}" for name, value in extensions.items())
+    return config

@@ -1,4 +1,7 @@
-"""Partitions as values: which one, and what the brokers hold of it. Not for asking brokers (`cluster`)."""
+"""Partitions as values: which one, what the brokers hold of it, and a range of its offsets.
+
+Plain data, for whoever plans and reports. Not for asking brokers (`cluster`) nor for reading (`ranges`).
+"""
 
 from __future__ import annotations
 
@@ -37,3 +40,19 @@ class KafkaPartition:
     def blocked(self, position: int) -> bool:
         """Whether records are there and an open transaction keeps all of them from being read."""
         return self.latest > position >= self.readable
+
+
+@dataclass(frozen=True)
+class OffsetRange:
+    """Offsets [start, end) of one partition."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} offsets {self.start} to {self.end - 1}"
+
+    def __len__(self) -> int:
+        return max(0, self.end - self.start)

@@ -15,7 +15,6 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import cast
 
 import pyarrow as pa
@@ -27,6 +26,7 @@ from firn.kafka.client import KafkaClient
 from firn.kafka.cluster import with_callbacks
 from firn.kafka.faults import ConnectionFaults, refused_configuration
 from firn.kafka.message_columns import MessageColumns
+from firn.kafka.partitions import OffsetRange
 
 BATCH_RECORDS, BATCH_BYTES = 10_000, 16 * 1024 * 1024
 FIRST_RECORDS = 64
@@ -72,22 +72,6 @@ class StalledRangeError(TransientError):
     """The range did not come to its end in time; the message says what is known about why. seconds: so long."""
 
     seconds = 0.0
-
-
-@dataclass(frozen=True)
-class OffsetRange:
-    """Offsets [start, end) of one partition."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition} offsets {self.start} to {self.end - 1}"
-
-    def __len__(self) -> int:
-        return max(0, self.end - self.start)
 
 
 class RangeReader:

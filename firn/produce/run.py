@@ -20,6 +20,7 @@ from firn.provision.subject import ensure_subject
 from firn.provision.topic import ensure_topic, topic_spec
 from firn.registry import schemas
 from firn.registry.avro_schema import parse, read_schema
+from firn.registry.login import login_from_secret, registry_client
 from firn.secrets import RegistrySecret, read_secret
 from firn.settings import Settings
 
@@ -69,7 +70,7 @@ def prepare(settings: Settings, topic: str, schema: str) -> Target:
     """Make the topic and register the schema under `<topic>-value` where they are absent."""
     kafka = client_from_settings(settings)
     secret = read_secret(settings, settings.registry_secret_id, RegistrySecret)
-    client = schemas.registry_client(schemas.login_from_secret(secret))
+    client = registry_client(login_from_secret(secret))
     subject = f"{topic}-value"
     ensure_topic(admin_client(kafka), topic_spec(settings, topic))
     ensure_subject(client, subject, schema, settings.registry_compatibility)

@@ -12,26 +12,8 @@ from typing import Literal, TypeAlias
 
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 
-from firn.registry.faults import IncompatibleSchemaError, UnknownSchemaError, registry_errors
-from firn.registry.login import RegistryLogin, login_from_config, login_from_secret, registry_client
-from firn.registry.named_types import inline_references
-
-__all__ = [
-    "IncompatibleSchemaError",
-    "RegisteredSchema",
-    "RegistryLogin",
-    "SchemaKind",
-    "UnknownSchemaError",
-    "find_id",
-    "is_compatible",
-    "login_from_config",
-    "login_from_secret",
-    "register",
-    "registered_schema",
-    "registry_client",
-    "set_compatibility",
-    "subject_compatibility",
-]
+from firn.registry.avro_schema import inline_references
+from firn.registry.faults import UnknownSchemaError, registry_errors
 
 SchemaKind: TypeAlias = Literal["AVRO", "JSON", "PROTOBUF"]
 

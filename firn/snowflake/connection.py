@@ -20,7 +20,7 @@ from firn import proxy
 from firn.errors import ConfigError, TransientError
 from firn.keys import IN_CONNECTOR, IN_SECRET, KeyPlace, private_key_der
 from firn.proxy import ProxyConfig
-from firn.redaction import shown
+from firn.redaction import redacted
 from firn.secrets import SnowflakeSecret
 from firn.settings import Settings
 from firn.snowflake.faults import translated
@@ -138,7 +138,7 @@ def parse_url(url: str | None, account: str) -> tuple[Literal["http", "https"], 
         parts, port = urlsplit(""), None
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
         raise ConfigError(
-            f"The Snowflake URL {shown(url)!r} is not valid.",
+            f"The Snowflake URL {redacted(url)!r} is not valid.",
             where="snowflake.url.name, FIRN_SNOWFLAKE_URL or `url` in the Snowflake secret",
             next_step="Write it as <account>.<region>.snowflakecomputing.com, with an optional :port.",
         )

@@ -6,13 +6,13 @@ Not for logging in or running statements (`firn.snowflake.connection`). Numbers 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from firn.errors import AuthenticationError, ConfigError, FirnError, PrivilegeError, TerminalError, TransientError
 from firn.keys import IN_CONNECTOR, IN_SECRET, KeyPlace
-from firn.snowflake.fixes import grant_for, missing_object, step_for_missing, step_for_unseen
 
 if TYPE_CHECKING:  # who only catches the errors below needs no driver
     from snowflake.connector.errors import Error
@@ -45,6 +45,20 @@ def translated(login: str = "", sql: str = "", role: str = "", place: KeyPlace =
         raise _translate(error, login, sql, role, place) from error
 
 
+_REFUSED = re.compile(r"Insufficient privileges to operate on (?P<kind>[a-z ]+?) '(?P<name>[^']+)'")
+_MISSING = re.compile(r"(?P<kind>[A-Z][a-z]+) '(?P<name>[^']+)' does not exist or not authorized")
+_CREATE = re.compile(
+    r"CREATE\s+(?:OR\s+REPLACE\s+)?(?:TRANSIENT\s+)?(?P<kind>TABLE|VIEW|STAGE|SCHEMA|FILE\s+FORMAT)\s+"
+    r"(?:IF\s+NOT\s+EXISTS\s+)?(?P<name>(?:\"[^\"]+\"|[\w$]+)(?:\.(?:\"[^\"]+\"|[\w$]+))*)",
+    re.IGNORECASE,
+)
+# First word of a statement -> the privilege it wants on a table or a stage.
+_ON_TABLE = {
+    "SELECT": "SELECT", "WITH": "SELECT", "INSERT": "INSERT", "COPY": "INSERT", "UPDATE": "UPDATE", "DELETE": "DELETE",
+    "TRUNCATE": "TRUNCATE", "MERGE": "SELECT, INSERT, UPDATE, DELETE",
+}  # fmt: skip
+_ON_STAGE = {"PUT": "WRITE", "REMOVE": "WRITE", "RM": "WRITE", "LIST": "READ", "LS": "READ", "COPY": "READ"}
+_SHOW = "SHOW GRANTS TO ROLE {role};"
 # 3901xx and 3902xx are the server's refusals of a login (390144: the JWT is invalid); 2510xx the driver's own.
 _SESSION_GONE = {390111, 390112, 390114}
 _AUTHENTICATION = {*range(390100, 390300), 251005, 251008} - _SESSION_GONE
@@ -66,16 +80,16 @@ def _translate(error: Error, login: str, sql: str, role: str, place: KeyPlace) -
             next_step=_login_step(text, place),
         )
     if number == _INSUFFICIENT:
-        return PrivilegeError(f"Insufficient privileges: {text}", where=where, next_step=grant_for(text, sql, role))
+        return PrivilegeError(f"Insufficient privileges: {text}", where=where, next_step=_grant_for(text, sql, role))
     if number == _UNSEEN:
-        return PrivilegeError(f"Insufficient privileges: {text}", where=where, next_step=step_for_unseen(sql, role))
+        return PrivilegeError(f"Insufficient privileges: {text}", where=where, next_step=_step_for_unseen(sql, role))
     if number == _NOT_OF_THIS_USER:
         step = "GRANT ROLE <role> TO USER <user>; a session may only take roles of its user."
         return PrivilegeError(f"Insufficient privileges: {text}", where=where, next_step=step)
     if number in _NOT_FOUND:
-        kind, name = missing_object(text)
+        kind, name = _missing_object(text)
         what = f"{kind} not found: {text}" if kind else text
-        return MissingObjectError(what, where=where, next_step=step_for_missing(kind, name, sql, role))
+        return MissingObjectError(what, where=where, next_step=_step_for_missing(kind, name, sql, role))
     if number == _NO_WAREHOUSE:
         return ConfigError(
             text,
@@ -130,3 +144,73 @@ def _login_step(text: str, place: KeyPlace) -> str:
         f"Check {names} and {place.key} (the full PEM) in {place.holder}; DESC USER shows the fingerprint of the "
         "public key that Snowflake holds."
     )
+
+
+def _grant_for(text: str, sql: str, role: str) -> str:
+    """The next step after "Insufficient privileges": the GRANT statement where it can be told."""
+    to = role or "<role>"
+    look = _SHOW.format(role=to)
+    found = _REFUSED.search(text)
+    verb = (sql.split() or [""])[0].upper()
+    if found is None:
+        return f"See what the role holds: {look}"
+    kind, name = found["kind"].upper(), found["name"]
+    if (created := _CREATE.match(sql.strip())) and kind in {"SCHEMA", "DATABASE"}:
+        privilege = f"CREATE {' '.join(created['kind'].upper().split())}"
+        name = created["name"].rpartition(".")[0] or name
+    elif verb in {"ALTER", "DROP", "COMMENT", "CREATE"}:
+        privilege = "OWNERSHIP"
+    else:
+        privilege = (_ON_STAGE if kind == "STAGE" else _ON_TABLE).get(verb, "")
+    if not privilege:
+        return f"Grant what the statement needs on {kind.lower()} {name}; see what the role holds: {look}"
+    return f"GRANT {privilege} ON {kind} {_as_written(name, sql)} TO ROLE {to}; see what it holds: {look}"
+
+
+def _missing_object(text: str) -> tuple[str, str]:
+    """(kind of object as a person says it, its name) of "does not exist or not authorized"; empty where untold."""
+    found = _MISSING.search(text)
+    if found is None:
+        return "", ""
+    kind = found["kind"]
+    return ("Table" if kind in {"Object", "View"} else kind), found["name"]
+
+
+def _step_for_missing(kind: str, name: str, sql: str, role: str) -> str:
+    """How a missing object comes to be, or to be seen."""
+    to, full = role or "<role>", _as_written(name, sql)
+    if kind == "Table":
+        return (
+            f"If it is a sink's: auto.create.tables=true makes it, or CREATE TABLE {full} (RECORD_METADATA VARIANT, "
+            f"RECORD_CONTENT VARIANT); if it exists: GRANT SELECT, INSERT ON TABLE {full} TO ROLE {to}; and USAGE on "
+            "its database and schema."
+        )
+    if kind == "Stage":
+        return (
+            "If it was dropped, start the sink again: it makes its stage anew. If it exists: GRANT READ, WRITE ON "
+            f"STAGE {full} TO ROLE {to}; and USAGE on its database and schema."
+        )
+    if kind in {"Schema", "Database"}:
+        upper = kind.upper()
+        return f"CREATE {upper} {full}; if it exists: GRANT USAGE ON {upper} {full} TO ROLE {to};"
+    if kind in {"Role", "User", "Warehouse"}:
+        return f"Correct the name (SHOW {kind.upper()}S lists those there are), or CREATE {kind.upper()} {full};"
+    return f"Create the object, or grant the role access to it: {_SHOW.format(role=to)}"
+
+
+def _step_for_unseen(sql: str, role: str) -> str:
+    """After CREATE of what is there already, and hidden from the role."""
+    created = _CREATE.match(sql.strip())
+    kind, name = (created["kind"].upper(), created["name"]) if created else ("TABLE", "<name>")
+    wanted = {"TABLE": "SELECT, INSERT, UPDATE", "STAGE": "READ, WRITE", "VIEW": "SELECT"}.get(kind, "USAGE")
+    return f"Somebody else made it: GRANT {wanted} ON {kind} {name} TO ROLE {role or '<role>'}; or have it dropped."
+
+
+def _as_written(name: str, sql: str) -> str:
+    """The name with database and schema, where the statement has it so: Snowflake shortens it in some messages."""
+    last = re.escape(name.rpartition(".")[2])
+    part = r"(?:\"[^\"]+\"|[\w$]+)\."
+    found = re.search(rf"(?<![\w$.\"])({part}{part}\"?{last}\"?)(?![\w$])", sql, re.IGNORECASE)
+    if found and "." not in name:
+        return found[1]
+    return name

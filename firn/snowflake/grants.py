@@ -16,9 +16,8 @@ from snowflake.connector import SnowflakeConnection
 from firn.errors import PrivilegeError, TerminalError
 from firn.snowflake.connection import query
 from firn.snowflake.faults import MissingObjectError
-from firn.snowflake.reserved_words import RESERVED
+from firn.snowflake.identifiers import written
 
-_PLAIN = re.compile(r"[A-Z_][A-Z0-9_$]*")
 _PART = re.compile(r'"((?:[^"]|"")*)"|([^.]+)')
 _ROLE_KINDS = {"ROLE": "ROLE", "DATABASE_ROLE": "DATABASE ROLE"}
 
@@ -36,7 +35,7 @@ class Privilege:
     def grant(self, role: str) -> str:
         """The statement that grants it; who owns an object takes it over with what others may do with it."""
         keeping = " COPY CURRENT GRANTS" if self.privilege == "OWNERSHIP" else ""
-        return f"GRANT {self.privilege} ON {self.kind} {identifier(*self.name)} TO ROLE {identifier(role)}{keeping};"
+        return f"GRANT {self.privilege} ON {self.kind} {written(self.name)} TO ROLE {written((role,))}{keeping};"
 
 
 @dataclass(frozen=True)
@@ -54,14 +53,6 @@ class Held:
     def missing(self, wanted: Iterable[Privilege]) -> list[Privilege]:
         """Those that it does not hold, in order."""
         return [each for each in wanted if not self.allows(each)]
-
-
-def identifier(*parts: str) -> str:
-    """A full name ready for a statement; quoted where it must be."""
-    return ".".join(
-        part if _PLAIN.fullmatch(part) and part not in RESERVED else '"' + part.replace('"', '""') + '"'
-        for part in parts
-    )
 
 
 def held_privileges(connection: SnowflakeConnection, role: str) -> Held:
@@ -98,7 +89,7 @@ def _closure(connection: SnowflakeConnection, roles: Sequence[tuple[str, Name]])
 def _grants(connection: SnowflakeConnection, kind: str, name: Name) -> list[Privilege]:
     """What is granted to one role; nothing for a role that this session may not look at."""
     try:
-        rows = query(connection, f"SHOW GRANTS TO {kind} {identifier(*name)}")
+        rows = query(connection, f"SHOW GRANTS TO {kind} {written(name)}")
     except (MissingObjectError, PrivilegeError):
         return []
     return [Privilege(str(r["privilege"]), str(r["granted_on"]), name_parts(str(r["name"]))) for r in rows]

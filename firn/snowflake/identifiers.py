@@ -1,7 +1,8 @@
 """Names in Snowflake: when they need quotes, and which table a topic goes to.
 
-Sources: Snowflake's identifier requirements (https://docs.snowflake.com/en/sql-reference/identifiers-syntax) and the
-official connector's naming rules, whose names we keep so that a team finds its tables again.
+Sources: Snowflake's identifier requirements (https://docs.snowflake.com/en/sql-reference/identifiers-syntax and
+.../reserved-keywords) and the official connector's naming rules, whose names we keep so that a team finds its tables
+again.
 """
 
 from __future__ import annotations
@@ -12,13 +13,23 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from firn.errors import ConfigError
-from firn.snowflake.reserved_words import RESERVED
 
 TableMap: TypeAlias = tuple[tuple[str, str], ...]
 """snowflake.topic2table.map: a topic's name or an expression, and the table."""
 
 FullName: TypeAlias = tuple[str, str, str]
 """Database, schema and name of an object, each as Snowflake keeps it."""
+
+# Words that Snowflake takes for a name only in double quotes, wherever it refuses them.
+_WORDS = """
+ACCOUNT ALL ALTER AND ANY AS BETWEEN BY CASE CAST CHECK COLUMN CONNECT CONNECTION CONSTRAINT CREATE CROSS CURRENT
+CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER DATABASE DELETE DISTINCT DROP ELSE EXISTS FALSE FOLLOWING FOR
+FROM FULL GRANT GROUP GSCLUSTER HAVING ILIKE IN INCREMENT INNER INSERT INTERSECT INTO IS ISSUE JOIN LATERAL LEFT LIKE
+LOCALTIME LOCALTIMESTAMP MINUS NATURAL NOT NULL OF ON OR ORDER ORGANIZATION QUALIFY REGEXP REVOKE RIGHT RLIKE ROW ROWS
+SAMPLE SCHEMA SELECT SET SOME START TABLE TABLESAMPLE THEN TO TRIGGER TRUE TRY_CAST UNION UNIQUE UPDATE USING VALUES
+VIEW WHEN WHENEVER WHERE WITH
+"""
+_RESERVED = frozenset(_WORDS.split())
 
 MAX_NAME = 255
 """Characters that a name may have."""
@@ -45,7 +56,7 @@ class Namespace:
 def quoted(name: str) -> str:
     """A name as it stands in a statement: folded where it is plain, in double quotes where it must have them."""
     kept = stored(name)
-    return kept if _PLAIN.fullmatch(name) and kept not in RESERVED else always_quoted(kept)
+    return kept if _PLAIN.fullmatch(name) and kept not in _RESERVED else always_quoted(kept)
 
 
 def stored(name: str) -> str:

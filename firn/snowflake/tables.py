@@ -1,18 +1,20 @@
-"""Tables as Snowflake describes them: whether one is there, its columns and its type. Not for what a sink needs of one.
+"""Tables as Snowflake describes them: whether one is there, its columns, its type, its rows.
 
-Statements: DESCRIBE TABLE, SHOW TABLES (https://docs.snowflake.com/en/sql-reference/sql/desc-table, .../show-tables).
+Not for what a sink needs of one. Statements: DESCRIBE TABLE, SHOW TABLES
+(https://docs.snowflake.com/en/sql-reference/sql/desc-table, .../show-tables); COUNT(DISTINCT a, b, c) counts
+combinations (.../sql-reference/functions/count).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from firn.errors import FirnError
 from firn.snowflake.columns import Column, Columns, TableType, column_type
-from firn.snowflake.connection import query
+from firn.snowflake.connection import SnowflakeLogin, connect, query
 from firn.snowflake.faults import MissingObjectError
 from firn.snowflake.identifiers import FullName, Namespace, written
 
@@ -21,6 +23,14 @@ if TYPE_CHECKING:
 
 _DESCRIBE = "DESCRIBE TABLE {table}"
 _SHOW = "SHOW TABLES LIKE '{pattern}' IN SCHEMA {schema}"
+_COUNT = """
+SELECT COUNT(*) AS RECORDS,
+  COUNT(DISTINCT RECORD_METADATA:topic::VARCHAR, RECORD_METADATA:partition::NUMBER, RECORD_METADATA:offset::NUMBER)
+    AS DISTINCT_RECORDS
+FROM {table}
+"""
+_TYPED = "SELECT COUNT(*) AS RECORDS FROM {table}"
+_LATEST = "SELECT * FROM {table} ORDER BY {order} LIMIT {limit}"
 # What DESCRIBE says in `default` of a column that Snowflake numbers.
 _NUMBERED = re.compile(r"\s*(IDENTITY|AUTOINCREMENT)\b", re.IGNORECASE)
 
@@ -109,3 +119,34 @@ def like(name: str) -> str:
     What has a meaning in a text becomes the wildcard of one character: escapes are read differently by each statement.
     """
     return re.sub(r"[\\']", "_", name)
+
+
+@dataclass(frozen=True)
+class TableCount:
+    """Rows of a table; `distinct_rows` by (topic, partition, offset), equal to `rows` unless something is doubled."""
+
+    table: str
+    rows: int
+    distinct_rows: int | None = None
+
+    def as_row(self) -> dict[str, Any]:
+        """Plain values, for a table or JSON."""
+        return asdict(self)
+
+
+def count_tables(login: SnowflakeLogin, variant: Iterable[str], typed: Iterable[str]) -> list[TableCount]:
+    """Count tables of two variants and typed ones. Names may be qualified."""
+    with connect(login) as connection:
+        counts = []
+        for table in variant:
+            row = query(connection, _COUNT.format(table=table))[0]
+            counts.append(TableCount(table, int(row["RECORDS"]), int(row["DISTINCT_RECORDS"])))
+        return counts + [
+            TableCount(table, int(query(connection, _TYPED.format(table=table))[0]["RECORDS"])) for table in typed
+        ]
+
+
+def latest_rows(login: SnowflakeLogin, table: str, order: str, limit: int) -> list[dict[str, Any]]:
+    """The first rows of a typed table by an ORDER BY clause of ours."""
+    with connect(login) as connection:
+        return query(connection, _LATEST.format(table=table, order=order, limit=limit))

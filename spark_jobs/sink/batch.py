@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from snowflake.connector import SnowflakeConnection
 
 from firn.errors import ClaimAgainError, FirnError, TransientError
-from firn.kafka.partitions import TopicPartition
-from firn.kafka.ranges import OffsetRange
+from firn.kafka.partitions import OffsetRange, TopicPartition
 from firn.ledger.owner import Totals
 from firn.ledger.positions import Ledger, Move
 from firn.ledger.table import LedgerTable

@@ -11,8 +11,7 @@ from snowflake.connector import SnowflakeConnection
 
 from firn.dead_letters.published import Letters, published_letters
 from firn.errors import ClaimAgainError
-from firn.kafka.partitions import TopicPartition
-from firn.kafka.ranges import OffsetRange
+from firn.kafka.partitions import OffsetRange, TopicPartition
 from firn.ledger.positions import Ledger
 from firn.ledger.table import LedgerTable
 from firn.plural import counted

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from firn.connector.config import BufferConfig
-from firn.kafka.partitions import TopicPartition
-from firn.kafka.ranges import OffsetRange
+from firn.kafka.partitions import OffsetRange, TopicPartition
 from spark_jobs.sink.limits import BatchLimit
 
 Ends = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]]

@@ -22,7 +22,7 @@ from firn.operations.validation.kafka_and_registry import (
     snowflake_endpoint,
 )
 from firn.operations.validation.live_check import LiveCheck, Task, impatient, run_tasks
-from firn.registry.schemas import RegistryLogin
+from firn.registry.login import RegistryLogin
 from firn.settings import Settings
 from firn.sinks.context import kafka_login, own_snowflake_login, registry_login, snowflake_login
 from firn.sinks.topics import NoTopicError, topics_of

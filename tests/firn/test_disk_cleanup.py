@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from firn.disk_cleanup import find_leftovers, remove_leftover
+from firn.disk_cleanup import find_stale, remove
 
 NOW = 1_800_000_000.0
 HOUR, DAY = 3600.0, 86_400.0
@@ -52,7 +52,7 @@ def touched(path: Path, age: float) -> Path:
 
 
 def found(home: Path) -> set[str]:
-    leftovers = find_leftovers(home, log_days=30, hours=24, now=NOW)
+    leftovers = find_stale(home, log_days=30, hours=24, now=NOW)
     return {str(each.path.relative_to(home)) for each in leftovers}
 
 
@@ -95,12 +95,12 @@ def test_leftovers_are_measured_and_removed(home: Path) -> None:
     touched(home / "spark" / SPARK / "deep/jar", 2 * DAY)
     touched(home / "spark" / SPARK / "jar", 2 * DAY)
     touched(home / "logs/sink-orders.log.3", 31 * DAY)
-    leftovers = find_leftovers(home, log_days=30, hours=24, now=NOW)
+    leftovers = find_stale(home, log_days=30, hours=24, now=NOW)
     assert [each.size for each in leftovers] == [10, 20]
-    assert all(remove_leftover(each) for each in leftovers)
+    assert all(remove(each) for each in leftovers)
     assert found(home) == set()
     assert not (home / "spark" / SPARK).exists()
-    assert all(remove_leftover(each) for each in leftovers)  # gone already is as good
+    assert all(remove(each) for each in leftovers)  # gone already is as good
 
 
 def test_no_home_is_no_fault(home: Path) -> None:

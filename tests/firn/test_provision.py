@@ -12,7 +12,8 @@ from firn.produce.run import order_schema
 from firn.provision.findings import Mode
 from firn.provision.subject import ensure_subject
 from firn.provision.topic import TopicSpec, ensure_topic, topic_configs
-from firn.registry.schemas import IncompatibleSchemaError, login_from_secret, registry_client
+from firn.registry.faults import IncompatibleSchemaError
+from firn.registry.login import login_from_secret, registry_client
 from firn.secrets import RegistrySecret, read_secret
 
 pytestmark = pytest.mark.stack

@@ -12,7 +12,8 @@ from pydantic import SecretStr
 
 from firn.errors import AuthenticationError, TerminalError, TransientError
 from firn.proxy import ProxyConfig, bypasses, open_tunnel, probe, url_for
-from firn.registry.schemas import RegistryLogin, find_id, login_from_secret, registry_client
+from firn.registry.login import RegistryLogin, login_from_secret, registry_client
+from firn.registry.schemas import find_id
 from firn.secrets import RegistrySecret, read_secret
 from firn.snowflake import connection
 from firn.snowflake.connection import SnowflakeLogin, connect, execute, query

@@ -186,7 +186,7 @@ def test_the_flow_says_what_it_would_remove_and_then_removes_it(
 ) -> None:
     only = lambda client, keep: (old for old in find_old(client, keep) if old.deployment == deployment.name)  # noqa: E731
     monkeypatch.setattr(flow_module, "find_old", only)
-    monkeypatch.setattr(flow_module, "find_leftovers", lambda *_args, **_kwargs: [])
+    monkeypatch.setattr(flow_module, "find_stale", lambda *_args, **_kwargs: [])
     for _ in range(3):
         deployment.refused()
     expected = [{"what": "run", "where": f"deployment {deployment.name}", "count": 2, "size": None, "left": False}]

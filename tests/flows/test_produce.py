@@ -16,7 +16,8 @@ from firn.errors import ConfigError, TransientError
 from firn.kafka.client import client_from_settings
 from firn.kafka.cluster import admin_client, find_topics, offsets
 from firn.produce.run import order_schema
-from firn.registry.schemas import login_from_secret, registered_schema, registry_client
+from firn.registry.login import login_from_secret, registry_client
+from firn.registry.schemas import registered_schema
 from firn.secrets import RegistrySecret, read_secret
 from tests.conftest import FIRN
 

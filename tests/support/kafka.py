@@ -17,7 +17,7 @@ from confluent_kafka.schema_registry import Schema
 
 from firn.kafka import cluster
 from firn.kafka.client import client_from_settings
-from firn.registry.schemas import login_from_secret, registry_client
+from firn.registry.login import login_from_secret, registry_client
 from firn.secrets import RegistrySecret, read_secret
 from firn.settings import Settings
 

@@ -20,7 +20,7 @@ from firn.operations.validation.endpoints import Endpoint, Trust
 from firn.operations.validation.live_check import LiveCheck, failed
 from firn.provision.topic import topic_configs
 from firn.registry.faults import registry_errors
-from firn.registry.schemas import RegistryLogin, registry_client
+from firn.registry.login import RegistryLogin, registry_client
 from firn.snowflake.connection import SnowflakeLogin
 
 _DAY_MS = 86_400_000

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from firn.registry.schemas import RegisteredSchema, SchemaKind, UnknownSchemaError
+from firn.registry.faults import UnknownSchemaError
+from firn.registry.schemas import RegisteredSchema, SchemaKind
 from spark_jobs.sink.decode.capacity import one_array
 from spark_jobs.sink.decode.frames import FRAME_BYTES, Frames
 from spark_jobs.sink.decode.records import Decoded, Decoder, InvalidSchemaError

@@ -21,8 +21,8 @@ from pyspark import TaskContext
 
 from firn.dead_letters.published import Letters
 from firn.errors import FirnError, TransientError, unexpected
-from firn.kafka.partitions import TopicPartition
-from firn.kafka.ranges import BATCH_BYTES, OffsetRange, StalledRangeError
+from firn.kafka.partitions import OffsetRange, TopicPartition
+from firn.kafka.ranges import BATCH_BYTES, StalledRangeError
 from firn.logs import add_to_log_context, log_context, log_fields
 from firn.plural import counted
 from firn.retry import RETRIES

@@ -16,7 +16,8 @@ from snowflake.connector import SnowflakeConnection
 from firn.connector.config import ConverterConfig
 from firn.errors import AuthenticationError, ClaimAgainError, FirnError, TransientError
 from firn.kafka.client import KafkaClient
-from firn.kafka.ranges import BACKLOG_QUEUE, SMALL_QUEUE, SMALL_RANGE, OffsetRange, RangeReader
+from firn.kafka.partitions import OffsetRange
+from firn.kafka.ranges import BACKLOG_QUEUE, SMALL_QUEUE, SMALL_RANGE, RangeReader
 from firn.ledger.table import LedgerTable
 from firn.registry.login import RegistryLogin, registry_client
 from firn.registry.schemas import RegisteredSchema, registered_schema

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from firn.connector.parse import check_sink_config
-from firn.redaction import shown
+from firn.redaction import redacted
 from tests.support.connectors import MINIMAL
 
 
@@ -28,7 +28,7 @@ from tests.support.connectors import MINIMAL
     ],
 )
 def test_a_text_is_shown_without_login_and_in_one_line(text: str, expected: str) -> None:
-    assert shown(text) == expected
+    assert redacted(text) == expected
 
 
 @pytest.mark.parametrize(

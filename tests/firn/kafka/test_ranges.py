@@ -22,8 +22,9 @@ from firn.errors import AuthenticationError, PrivilegeError, TransientError
 from firn.kafka import cluster, message_columns, ranges
 from firn.kafka.client import KafkaClient
 from firn.kafka.message_columns import RECORDS, binary_array
+from firn.kafka.partitions import OffsetRange
 from firn.kafka.properties import KafkaProperty
-from firn.kafka.ranges import GoneRangeError, OffsetRange, RangeReader, StalledRangeError
+from firn.kafka.ranges import GoneRangeError, RangeReader, StalledRangeError
 from firn.settings import Settings
 from tests.e2e.test_wrong_input import closed_port
 from tests.support.kafka import Topic

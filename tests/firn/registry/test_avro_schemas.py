@@ -7,8 +7,7 @@ import pytest
 
 from firn.errors import ConfigError
 from firn.produce.orders import SCHEMA_FILE
-from firn.registry.avro_schema import misplaced_logical_types, parse, read_schema
-from firn.registry.named_types import inline_references
+from firn.registry.avro_schema import inline_references, misplaced_logical_types, parse, read_schema
 
 COUNTRY = {"type": "enum", "name": "Country", "symbols": ["A", "B"]}
 ADDRESS = {"type": "record", "name": "Address", "namespace": "n", "fields": [{"name": "c", "type": COUNTRY}]}

@@ -14,19 +14,9 @@ from pydantic import SecretStr
 from firn.errors import AuthenticationError, ConfigError, TransientError
 from firn.proxy import ProxyConfig
 from firn.registry.endpoint import RegistryConfig
-from firn.registry.schemas import (
-    IncompatibleSchemaError,
-    RegistryLogin,
-    UnknownSchemaError,
-    find_id,
-    login_from_config,
-    login_from_secret,
-    register,
-    registered_schema,
-    registry_client,
-    set_compatibility,
-    subject_compatibility,
-)
+from firn.registry.faults import IncompatibleSchemaError, UnknownSchemaError
+from firn.registry.login import RegistryLogin, login_from_config, login_from_secret, registry_client
+from firn.registry.schemas import find_id, register, registered_schema, set_compatibility, subject_compatibility
 from firn.secrets import RegistrySecret, read_secret
 from tests.support.answering import answering
 

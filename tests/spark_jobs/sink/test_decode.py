@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from firn.errors import TransientError
-from firn.registry.schemas import RegisteredSchema, UnknownSchemaError
+from firn.registry.faults import UnknownSchemaError
+from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.decode import Decoded, avro_decoder
 from spark_jobs.sink.decode.decoder import FramedDecoder
 from spark_jobs.sink.decode.records import InvalidSchemaError

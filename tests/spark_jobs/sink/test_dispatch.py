@@ -11,8 +11,7 @@ import pytest
 from firn.connector.config import SinkConfig
 from firn.dead_letters.published import Letters
 from firn.errors import ClaimAgainError, FencedError
-from firn.kafka.partitions import TopicPartition
-from firn.kafka.ranges import OffsetRange
+from firn.kafka.partitions import OffsetRange, TopicPartition
 from firn.ledger.positions import Ledger
 from firn.retry import Deadline
 from firn.snowflake.faults import MissingObjectError

@@ -10,9 +10,10 @@ from pydantic import SecretStr
 from firn.connector.parse import parse_sink_config
 from firn.kafka.client import KafkaClient, kafka_client
 from firn.kafka.cluster import admin_client, find_topics
+from firn.kafka.partitions import OffsetRange
 from firn.kafka.properties import KafkaProperty
 from firn.kafka.property_table import NOT_FOR_READERS, PROPERTIES
-from firn.kafka.ranges import OffsetRange, RangeReader
+from firn.kafka.ranges import RangeReader
 from firn.secrets import KafkaSecret, read_secret
 from firn.settings import Settings
 from firn.sinks.context import resolve

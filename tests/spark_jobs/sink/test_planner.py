@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from firn.connector.config import BufferConfig, SinkConfig
 from firn.errors import TransientError
-from firn.kafka.partitions import TopicPartition
-from firn.kafka.ranges import OffsetRange
+from firn.kafka.partitions import OffsetRange, TopicPartition
 from spark_jobs.sink.limits import BatchLimit
 from spark_jobs.sink.planner import Planner, cut, grouped
 

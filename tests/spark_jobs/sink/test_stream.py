@@ -13,8 +13,7 @@ import pytest
 
 from firn.dead_letters.published import Letters
 from firn.errors import FencedError, FirnError, TransientError
-from firn.kafka.partitions import TopicPartition
-from firn.kafka.ranges import OffsetRange
+from firn.kafka.partitions import OffsetRange, TopicPartition
 from firn.ledger.positions import Ledger, Move
 from spark_jobs.sink import stream as streams
 from spark_jobs.sink.batch import Committed, StagedBatch, StopRequestedError

@@ -10,13 +10,9 @@ import pytest
 
 from firn.connector.config import ConverterConfig, Format
 from firn.errors import AuthenticationError, ConfigError, FirnError, TransientError
-from firn.registry.schemas import (
-    RegisteredSchema,
-    RegistryLogin,
-    UnknownSchemaError,
-    registered_schema,
-    registry_client,
-)
+from firn.registry.faults import UnknownSchemaError
+from firn.registry.login import RegistryLogin, registry_client
+from firn.registry.schemas import RegisteredSchema, registered_schema
 from spark_jobs.sink.decode import records
 from spark_jobs.sink.decode.converters import decoder_for
 from spark_jobs.sink.decode.records import Decoded

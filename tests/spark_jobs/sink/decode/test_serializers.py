@@ -16,7 +16,8 @@ from google.protobuf.message_factory import GetMessageClass
 from google.type.phone_number_pb2 import PhoneNumber
 
 from firn.connector.config import ConverterConfig, Format
-from firn.registry.schemas import RegisteredSchema, login_from_secret, registered_schema, registry_client
+from firn.registry.login import login_from_secret, registry_client
+from firn.registry.schemas import RegisteredSchema, registered_schema
 from firn.secrets import RegistrySecret, read_secret
 from spark_jobs.sink.decode.converters import decoder_for
 from spark_jobs.sink.decode.protobuf_schema import root_file

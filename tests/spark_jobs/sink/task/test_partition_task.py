@@ -15,7 +15,7 @@ import pytest
 from firn.connector.config import ErrorsConfig, SinkConfig
 from firn.dead_letters.published import Letters
 from firn.errors import TransientError
-from firn.kafka.ranges import OffsetRange
+from firn.kafka.partitions import OffsetRange
 from firn.retry import RETRIES, with_retries
 from firn.snowflake.columns import METADATA_COLUMN, Column, column_type
 from firn.snowflake.identifiers import Namespace
