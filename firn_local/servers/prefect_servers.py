@@ -108,6 +108,9 @@ def _environment(home: Home) -> dict[str, str | None]:
         "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
         "DO_NOT_TRACK": "1",
         "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
+        # Runs that ended a month ago go, with their logs and artifacts.
+        "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
+        "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(30 * 86_400),
         # A run that is asked for starts within seconds; one machine can bear the polling.
         "PREFECT_WORKER_QUERY_SECONDS": "2",
         "PREFECT_CLI_PROMPT": "false",

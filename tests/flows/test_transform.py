@@ -22,7 +22,8 @@ BAD = TransformResult((*GOOD.nodes, NodeResult("unique_orders", "test", "fail", 
 
 
 @pytest.fixture(scope="module")
-def prefect_server() -> Iterator[None]:
+def own_prefect_server() -> Iterator[None]:
+    """A server with no other runs: the newest artifact is this module's."""
     with temporary_settings({PREFECT_SERVER_ANALYTICS_ENABLED: False}), prefect_test_harness(120):
         yield
 
@@ -51,7 +52,7 @@ def _artifact() -> tuple[list[dict[str, Any]], str | None]:
     return json.loads(artifact.data), artifact.description
 
 
-@pytest.mark.usefixtures("prefect_server")
+@pytest.mark.usefixtures("own_prefect_server")
 def test_the_flow_publishes_every_node_and_fails_when_dbt_does(calls: list[dict[str, Any]]) -> None:
     assert flow_module.transform(select="fct_order_events+", full_refresh=True) == GOOD
     assert calls == [{"select": "fct_order_events+", "full_refresh": True}]
