@@ -22,7 +22,8 @@ from pydantic import Field
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
 from firn.errors import FirnError
-from firn.ledger.control import Wanted
+from firn.ledger.control import requester
+from firn.ledger.control_record import DesiredState
 from firn.secrets import secret_reader
 from firn.settings import load_settings
 from firn.supervisor.observer import Notes
@@ -34,12 +35,12 @@ from flows.prefect_ui.forms import described
 from flows.prefect_ui.publishing import Log, PrefectTelling, outlive_reader
 from flows.prefect_ui.sink_artifact import SinkArtifact
 from flows.supervision.attended import supervise
-from flows.supervision.driver import EarlyDriver, Place, by_whom, report_of, run_once
+from flows.supervision.driver import EarlyDriver, Place, report_of, run_once
 from spark_jobs.sink.telemetry.progress import RunReport
 
 DEFAULT_CONFIG = Path("connectors/order-events.json")
 Action = Literal["run", "pause", "resume", "stop"]
-_WANTED = {"pause": Wanted.PAUSED, "resume": Wanted.RUNNING, "stop": Wanted.STOPPED}
+_WANTED = {"pause": DesiredState.PAUSED, "resume": DesiredState.RUNNING, "stop": DesiredState.STOPPED}
 _ANSWER_SECONDS = 3.0
 _RETRIES = 2
 log = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ def sink(
     sink_config = load_sink_config(config, Resolver(secret_reader(settings)))
     place = Place(config, settings, sink_config.name, deployed=_deployed(), early=call.early)
     if action != "run":
-        Notes(place.read).want(_WANTED[action], by_whom())
+        Notes(place.read).request(_WANTED[action], requester())
         logger.info("Sink %s: %s was asked for.", place.sink, action)
         return RunReport(place.sink)
     if once:
@@ -102,7 +103,7 @@ def sink(
         patience_seconds=settings.sink_patience_seconds,
         restarts=restarts,
         keep_alive=keep_alive,
-        by=by_whom(),
+        by=requester(),
         lag_records=lag_records,
         lag_seconds=lag_seconds,
     )

@@ -1,7 +1,7 @@
-"""What people want of each sink and what its supervisor saw last: table FIRN_SINKS, beside the ledger.
+"""Table FIRN_SINKS, beside the ledger: the desired state of each sink, and what its supervisor reported last.
 
 Every supervisor and every `firn sink ...` reaches it, on whichever machine. Not the truth about progress, which is the
-ledger's (`firn.ledger.table`): a row that says running proves nothing (`status`).
+ledger's (`firn.ledger.table`): a row that says running proves nothing (`firn.operations.health`).
 
 Statements: CREATE TABLE ... AS SELECT, SELECT, INSERT, UPDATE, DELETE, IFF, DATEDIFF, SYSDATE
 (https://docs.snowflake.com/en/sql-reference/sql/create-table, .../update, .../delete, .../functions/iff,
@@ -12,16 +12,17 @@ each other, so the table is made together with a lock row (SINK = ''), which who
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from firn.errors import TerminalError
+from firn.ledger.control_record import ControlRecord, DesiredState, State
 from firn.snowflake.connection import execute, query
 from firn.snowflake.faults import MissingObjectError
 from firn.snowflake.identifiers import Namespace
@@ -55,11 +56,11 @@ _INSERT = """
 INSERT INTO {table} (SINK, WANTED, WANTED_BY, WANTED_AT, STATE, SINCE, WHY, NEXT_STEP, STATS, UPDATED_AT)
 SELECT ?, 'running', '', NULL, 'stopped', SYSDATE(), '', '', '{{}}', NULL
 """
-_FORGET = "DELETE FROM {table} WHERE SINK = ? AND WANTED = ? AND STATE <> ?"
-_WANT = "UPDATE {table} SET WANTED = ?, WANTED_BY = ?, WANTED_AT = SYSDATE() WHERE SINK = ?"
+_REMOVE = "DELETE FROM {table} WHERE SINK = ? AND WANTED = ? AND STATE <> ?"
+_REQUEST = "UPDATE {table} SET WANTED = ?, WANTED_BY = ?, WANTED_AT = SYSDATE() WHERE SINK = ?"
 # The right-hand sides see the row as it was: SINCE stays while the state does.
-# A failure of before the last wish is another one than this: it was wanted again in between.
-_NOTE = """
+# A failure from before the last request is another one: the sink was wanted again in between.
+_REPORT = """
 UPDATE {table} SET SINCE = IFF(STATE = ? AND UPDATED_AT IS NOT NULL
     AND (STATE <> 'failed' OR WANTED_AT IS NULL OR SINCE >= WANTED_AT), SINCE, SYSDATE()), STATE = ?, WHY = ?,
   NEXT_STEP = ?, STATS = ?, UPDATED_AT = SYSDATE()
@@ -67,64 +68,10 @@ WHERE SINK = ?
 """
 
 
-class Wanted(StrEnum):
-    """What a person wants a sink to do."""
+class ControlTable:
+    """FIRN_SINKS of one schema, as one sink uses it. Holds no connection: each call takes one.
 
-    RUNNING = "running"
-    PAUSED = "paused"
-    STOPPED = "stopped"
-
-
-class State(StrEnum):
-    """What a supervisor said of its sink."""
-
-    STARTING = "starting"
-    RUNNING = "running"
-    PAUSED = "paused"
-    STALLED = "stalled"
-    FAILED = "failed"
-    STOPPED = "stopped"
-
-
-@dataclass(frozen=True)
-class SinkRecord:
-    """One row: what is wanted, and what the sink's supervisor said last.
-
-    wanted_at: None where nobody asked for anything. updated_at: when a supervisor wrote last, silent_seconds: how long
-    ago by Snowflake's clock; None where none ever did. since: when the state began. stats: what it measured
-    (`voice.stats_of`), and the host and pid of its process. Times are UTC.
-    """
-
-    sink: str
-    wanted: Wanted = Wanted.RUNNING
-    wanted_by: str = ""
-    wanted_at: datetime | None = None
-    state: State = State.STOPPED
-    since: datetime | None = None
-    why: str = ""
-    next_step: str = ""
-    stats: Mapping[str, Any] = field(default_factory=dict)
-    updated_at: datetime | None = None
-    silent_seconds: float | None = None
-
-    @property
-    def failed(self) -> bool:
-        """Whether it failed and nobody asked for anything since, so that a failure stands."""
-        if self.state is not State.FAILED:
-            return False
-        return self.wanted_at is None or self.since is None or self.since >= self.wanted_at
-
-    @property
-    def seen_on(self) -> str:
-        """The supervisor that wrote last; empty where none did."""
-        host, pid = self.stats.get("host"), self.stats.get("pid")
-        return f"process {pid} on {host}" if host else ""
-
-
-class SinkRecords:
-    """FIRN_SINKS of one schema, as one sink uses it. Holds no connection: each call is given one.
-
-    All calls raise the errors of `firn.snowflake.connection`; a write that met one may be given again.
+    All calls raise the errors of `firn.snowflake.connection`; a write that met one may be repeated.
     """
 
     def __init__(self, namespace: Namespace, sink: str) -> None:
@@ -135,7 +82,7 @@ class SinkRecords:
         create = _CREATE.format(table=self._name)
         make_unless_there(connection, self._namespace, TABLE, lambda: execute(connection, create))
 
-    def read(self, connection: SnowflakeConnection) -> SinkRecord | None:
+    def read(self, connection: SnowflakeConnection) -> ControlRecord | None:
         """The sink's row; None where it has none, or where there is no table yet."""
         try:
             rows = query(connection, _READ.format(table=self._name), (self._sink,))
@@ -143,27 +90,27 @@ class SinkRecords:
             return None
         return _record(rows[0]) if rows else None
 
-    def want(self, connection: SnowflakeConnection, wanted: Wanted, by: str) -> None:
-        """Say what the sink is to do from now on; the last one to say so is obeyed. The table must be there."""
-        self._write(connection, _WANT, (wanted.value, by))
+    def request(self, connection: SnowflakeConnection, desired: DesiredState, by: str) -> None:
+        """Set the desired state; the last request counts. The table must be there."""
+        self._write(connection, _REQUEST, (desired.value, by))
 
-    def note(
+    def report(
         self,
         connection: SnowflakeConnection,
         state: State,
         *,
-        why: str = "",
+        reason: str = "",
         next_step: str = "",
         stats: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write down what the supervisor sees, and that it lives. `stats`: plain values. The table must be there."""
+        """Report the state, and that the supervisor lives. `stats`: plain values. The table must be there."""
         document = json.dumps({**(stats or {}), "host": socket.gethostname(), "pid": os.getpid()})
-        self._write(connection, _NOTE, (state.value, state.value, why, next_step, document))
+        self._write(connection, _REPORT, (state.value, state.value, reason, next_step, document))
 
-    def forget(self, connection: SnowflakeConnection) -> None:
-        """Delete the row, unless it says what a start must know of: a wish but to run, or a failure."""
-        values = (self._sink, Wanted.RUNNING.value, State.FAILED.value)
-        execute(connection, _FORGET.format(table=self._name), values)
+    def remove(self, connection: SnowflakeConnection) -> None:
+        """Delete the row, unless a start must know it: another desired state than running, or a failure."""
+        values = (self._sink, DesiredState.RUNNING.value, State.FAILED.value)
+        execute(connection, _REMOVE.format(table=self._name), values)
 
     def _write(self, connection: SnowflakeConnection, statement: str, values: tuple[str, ...]) -> None:
         """Change the sink's row; it is made first where there is none."""
@@ -176,7 +123,7 @@ class SinkRecords:
             execute(connection, statement.format(table=self._name), (*values, self._sink))
 
     def _lock(self, connection: SnowflakeConnection) -> None:
-        """Make others who insert wait until this transaction has ended."""
+        """Make other sessions that insert wait until this transaction has ended."""
         if execute(connection, _LOCK.format(table=self._name)) != 1:
             raise TerminalError(
                 f"Table {self._name} has no lock row, or several.",
@@ -186,8 +133,17 @@ class SinkRecords:
             )
 
 
-def read_all(connection: SnowflakeConnection, namespace: Namespace) -> list[SinkRecord]:
-    """All sinks of a schema that anybody ever ran or asked something of, by name; none where there is no table."""
+def requester() -> str:
+    """Who asks, for `request`: user@host. In a container the user may have no name."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
+
+
+def read_all(connection: SnowflakeConnection, namespace: Namespace) -> list[ControlRecord]:
+    """All sinks of a schema that ever ran under a supervisor or got a request, by name; none without the table."""
     try:
         rows = query(connection, _READ_ALL.format(table=namespace.qualified(TABLE)))
     except MissingObjectError:
@@ -195,16 +151,16 @@ def read_all(connection: SnowflakeConnection, namespace: Namespace) -> list[Sink
     return [_record(row) for row in rows]
 
 
-def _record(row: Mapping[str, Any]) -> SinkRecord:
+def _record(row: Mapping[str, Any]) -> ControlRecord:
     silent = row["SILENT"]
-    return SinkRecord(
+    return ControlRecord(
         sink=row["SINK"],
-        wanted=_known(Wanted, row["WANTED"], Wanted.RUNNING),
-        wanted_by=row["WANTED_BY"] or "",
-        wanted_at=_utc(row["WANTED_AT"]),
+        desired=_known(DesiredState, row["WANTED"], DesiredState.RUNNING),
+        desired_by=row["WANTED_BY"] or "",
+        desired_at=_utc(row["WANTED_AT"]),
         state=_known(State, row["STATE"], State.STOPPED),
         since=_utc(row["SINCE"]),
-        why=row["WHY"] or "",
+        reason=row["WHY"] or "",
         next_step=row["NEXT_STEP"] or "",
         stats=_stats(row["STATS"]),
         updated_at=_utc(row["UPDATED_AT"]),
@@ -213,7 +169,7 @@ def _record(row: Mapping[str, Any]) -> SinkRecord:
 
 
 def _known(kind: type[E], text: str | None, otherwise: E) -> E:
-    """The word; `otherwise` for one that somebody wrote by hand, or that a newer Firn knows."""
+    """The member; `otherwise` for a text that somebody wrote by hand, or that a newer Firn knows."""
     return kind(text) if text in list(kind) else otherwise
 
 

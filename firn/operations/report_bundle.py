@@ -27,7 +27,7 @@ from firn.kafka.jaas import JaasError, parse
 from firn.ledger.schema_changes import SchemaChanges
 from firn.operations.log_files import LogReader, driver_log
 from firn.operations.masking import Masking, RecordingResolver
-from firn.operations.observation import Observer
+from firn.operations.observer import Observer
 from firn.operations.selection import of_config
 from firn.operations.status import Status
 from firn.operations.validation.live_check import impatient
@@ -186,8 +186,9 @@ class Bundle:
         except FirnError as fault:
             status = Status.of(context.config, observer.remembered(), fault)
         finally:
+            seen = observer.remembered()
             observer.close()
-        record = status.seen.record if status.seen else None
+        record = seen.record if seen else None
         return _json({"status": status.row(), "firn_sinks": record and asdict(record)})
 
     def _schema_changes(self) -> str:

@@ -1,20 +1,23 @@
 """Which sinks to look at: those of connector files, or all that a schema of Snowflake knows.
 
-Not for looking (`observe`). Registries are left out: whether a sink works does not depend on who asks.
+A schema knows no file: what is normal for a sink (its pace) is what its supervisor reported. Registries are left out:
+whether a sink works does not depend on who asks. Not for looking (`observer`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from firn.connector.config import ConverterConfig, Format, SinkConfig
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
-from firn.ledger.control import SinkRecord, read_all
+from firn.ledger.control import read_all
+from firn.ledger.control_record import ControlRecord
 from firn.ledger.owner import Owner
 from firn.ledger.table import LedgerTable
-from firn.operations.pace import at_pace
 from firn.secrets import secret_reader
 from firn.settings import Settings
 from firn.sinks.context import SinkContext, kafka_login, snowflake_login
@@ -36,8 +39,8 @@ def of_config(config: SinkConfig, settings: Settings) -> SinkContext:
 def of_schema(settings: Settings) -> list[SinkContext]:
     """All sinks that FIRN_SINKS of the settings' database and schema knows, by name.
 
-    Their files are elsewhere: the topics and tables are those of the last claim, the pace (`policy.pace_of`) is that
-    which the supervisor wrote down, the cluster is the settings'. Raises the errors of `read_secret` and of Snowflake.
+    Their files are elsewhere: topics and tables are those of the last claim, the pace (`pace_of`) is the one that the
+    supervisor reported, the cluster is the settings'. Raises the errors of `read_secret` and of Snowflake.
     """
     login = snowflake_login(SinkConfig(""), settings)
     namespace = Namespace(login.database, login.schema)
@@ -50,8 +53,26 @@ def of_schema(settings: Settings) -> list[SinkContext]:
     return [of_config(_config(each, owners.get(each.sink)), settings) for each in records]
 
 
-def _config(record: SinkRecord, owner: Owner | None) -> SinkConfig:
+def _config(record: ControlRecord, owner: Owner | None) -> SinkConfig:
     targets = tuple(owner.targets.items()) if owner else ()
     topics = tuple(topic for topic, _ in targets)
     config = SinkConfig(record.sink, topics, table_map=targets, value=ConverterConfig(Format.STRING))
     return at_pace(config, record.stats)
+
+
+def pace_of(config: SinkConfig) -> dict[str, Any]:
+    """What is normal for a sink, as plain values for FIRN_SINKS: an observer without its file diagnoses alike."""
+    return {
+        "heartbeat_seconds": config.heartbeat_seconds,
+        "buffer_records": config.buffer.records,
+        "buffer_seconds": config.buffer.seconds,
+        "tasks_max": config.tasks_max,
+    }
+
+
+def at_pace(config: SinkConfig, stats: Mapping[str, Any]) -> SinkConfig:
+    """The configuration with the pace that FIRN_SINKS holds of it; what is not there, or is no number, stays."""
+    pace = pace_of(config)
+    pace |= {name: stats[name] for name in pace if isinstance(stats.get(name), int | float)}
+    buffer = replace(config.buffer, records=pace["buffer_records"], seconds=pace["buffer_seconds"])
+    return replace(config, heartbeat_seconds=pace["heartbeat_seconds"], buffer=buffer, tasks_max=pace["tasks_max"])

@@ -1,81 +1,121 @@
-"""A sink's status in figures, beside its verdict: plain values for a probe, a page, a table.
+"""A sink's status: its diagnosis and its figures as plain values, for a probe, a page, a table.
 
-Not for looking (`observe`), nor for the words of a person's table (`figures`).
+Not for looking (`observation`), nor for the lines that a person reads (`status_lines`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from firn.connector.config import SinkConfig
 from firn.errors import FirnError
+from firn.ledger.control_record import DesiredState, State
 from firn.ledger.owner import Totals
-from firn.operations.health import STARTING_SECONDS, Verdict, Word, judge
+from firn.operations.health import STARTING_SECONDS, Diagnosis, diagnose
 from firn.operations.observation import Observation, PartitionLag
 
 FRESH_SECONDS = 120.0
-"""Rates that a supervisor measured longer ago say nothing of now: it writes once a minute while records flow."""
+"""Rates that a supervisor measured longer ago say nothing of now: it reports once a minute while records flow."""
+GOOD_LAG = 1000
+"""Fewer records than these may wait, where nobody configured another limit: what the course on this pipeline says."""
+
+
+@dataclass(frozen=True)
+class LagLimits:
+    """From where on lag needs attention: so many records, or one that waits for so many seconds (None: for ever)."""
+
+    records: int = GOOD_LAG
+    seconds: float | None = None
+
+    @classmethod
+    def configured(cls, records: float | None, seconds: float | None) -> LagLimits:
+        """The limits at which the supervisor emits `lagging`; None and 0: not configured."""
+        return cls(int(records or GOOD_LAG), seconds or None)
+
+    def too_many(self, lag: int) -> bool:
+        """Whether so many records may not wait."""
+        return lag >= self.records
+
+    def too_old(self, lag_seconds: float | None) -> bool:
+        """Whether a record may not wait for so long."""
+        return self.seconds is not None and lag_seconds is not None and lag_seconds >= self.seconds
 
 
 @dataclass(frozen=True)
 class Status:
-    """A sink as a person or a probe wants it. seen: None where Snowflake did not answer.
+    """A sink as a person or a probe wants it. Times are UTC.
 
-    tasks_max: as configured. whole: whether Kafka was looked at too, so that there are figures of partitions.
+    complete: whether Snowflake and Kafka both answered, so that lag and tasks are known. active: whether a driver works
+    on it. lag, lag_seconds: records that wait in all partitions, and how old the oldest is. tasks: partitions that are
+    worked on, one Spark task each; tasks_max: as configured. totals: of all runs. stats: what the supervisor reported
+    last, stats_age seconds ago (None: never). absent: topics that neither Kafka nor the ledger knows.
     """
 
     sink: str
-    verdict: Verdict
+    diagnosis: Diagnosis
     at: datetime
-    seen: Observation | None = None
+    complete: bool = True
+    active: bool = False
+    partitions: Sequence[PartitionLag] = ()
+    lag: int | None = None
+    lag_seconds: float | None = None
+    last_commit: datetime | None = None
     tasks_max: int | None = None
-    whole: bool = True
+    totals: Totals = field(default_factory=Totals)
+    epoch: int | None = None
+    stats: Mapping[str, Any] = field(default_factory=dict)
+    stats_age: float | None = None
+    supervisor: str = ""
+    desired: DesiredState | None = None
+    desired_by: str = ""
+    absent: Sequence[str] = ()
+    limits: LagLimits = field(default_factory=LagLimits)
 
     @classmethod
     def of(cls, config: SinkConfig, seen: Observation | None, fault: FirnError | None = None) -> Status:
-        """The status that a look gives, or what is left of one that met a fault."""
-        at = seen.at if seen else datetime.now(UTC)
-        return cls(config.name, judge(config, seen, fault), at, seen, config.tasks_max, fault is None)
+        """The status that a look gives, or what is left of one that met a fault. seen: None without Snowflake."""
+        diagnosis = diagnose(config, seen, fault)
+        if seen is None:
+            return cls(config.name, diagnosis, datetime.now(UTC), complete=False, tasks_max=config.tasks_max)
+        record, owner, complete = seen.record, seen.owner, fault is None
+        stats = record.stats if record else {}
+        lives = bool(owner and owner.run_id and owner.silent_seconds < STARTING_SECONDS)
+        return cls(
+            config.name,
+            diagnosis,
+            seen.at,
+            complete=complete,
+            active=diagnosis.state is State.RUNNING or (diagnosis.state is State.STALLED and lives),
+            partitions=seen.partitions,
+            lag=seen.lag if complete else None,
+            lag_seconds=seen.lag_seconds,
+            last_commit=seen.last_commit,
+            tasks_max=config.tasks_max,
+            totals=owner.totals if owner else Totals(),
+            epoch=owner.epoch if owner else None,
+            stats=stats,
+            stats_age=record.silent_seconds if record else None,
+            supervisor=record.supervisor if record else "",
+            desired=seen.desired,
+            desired_by=record.desired_by if record else "",
+            absent=seen.absent,
+            limits=LagLimits.configured(stats.get("lag_limit_records"), stats.get("lag_limit_seconds")),
+        )
 
     @property
-    def well(self) -> bool:
-        """Whether nobody has to look: the state, and no partition whose ledger is past Kafka's end."""
-        return self.verdict.well and not any(each.ahead for each in self.partitions)
-
-    @property
-    def partitions(self) -> tuple[PartitionLag, ...]:
-        """The partitions, where Kafka was looked at."""
-        return self.seen.partitions if self.seen else ()
-
-    @property
-    def working(self) -> bool:
-        """Whether a driver works on it, well or not."""
-        return self.verdict.word is Word.RUNNING or (self.verdict.word is Word.STALLED and self._alive)
-
-    @property
-    def stats(self) -> Mapping[str, Any]:
-        """What the supervisor measured last."""
-        return self.seen.record.stats if self.seen and self.seen.record else {}
-
-    @property
-    def stats_age(self) -> float | None:
-        """Seconds since it did."""
-        return self.seen.record.silent_seconds if self.seen and self.seen.record else None
+    def needs_attention(self) -> bool:
+        """Whether a person has to look: at the state, or at a partition whose ledger is past Kafka's end."""
+        return self.diagnosis.needs_attention or any(each.ahead for each in self.partitions)
 
     @property
     def tasks(self) -> int | None:
-        """Partitions that are worked on, one Spark task each; None where nobody looked at Kafka."""
-        if not self.whole:
+        """Partitions that are worked on; None where Kafka did not answer."""
+        if not self.complete:
             return None
-        return sum(each.end_offset is not None for each in self.partitions) if self.working else 0
-
-    @property
-    def totals(self) -> Totals:
-        """What all runs committed."""
-        return self.seen.owner.totals if self.seen and self.seen.owner else Totals()
+        return sum(each.end_offset is not None for each in self.partitions) if self.active else 0
 
     @property
     def worst(self) -> PartitionLag | None:
@@ -92,27 +132,21 @@ class Status:
         """A rate that the supervisor measured; 0 where nothing was committed lately, None where nobody measured."""
         if self.stats_age is not None and self.stats_age <= FRESH_SECONDS and name in self.stats:
             return float(self.stats[name])
-        last = self.seen.last_commit if self.seen else None
+        last = self.last_commit
         return 0.0 if last and (self.at - last).total_seconds() > FRESH_SECONDS else None
-
-    @property
-    def _alive(self) -> bool:
-        owner = self.seen.owner if self.seen else None
-        return bool(owner and owner.run_id and owner.silent_seconds < STARTING_SECONDS)
 
     def row(self) -> dict[str, Any]:
         """Everything as plain values; times in UTC, seconds, records, bytes."""
-        seen, record, stats = self.seen, self.seen.record if self.seen else None, self.stats
-        lag = seen.lag if seen and self.whole else None
+        stats = self.stats
         return {
             "sink": self.sink,
-            "state": self.verdict.word.value,
-            "well": self.well,
-            "since": written(self.verdict.since),
-            "why": self.verdict.why,
-            "next_step": self.verdict.next_step,
-            "wanted": seen.wanted.value if seen else None,
-            "wanted_by": record.wanted_by if record else "",
+            "state": self.diagnosis.state.word,
+            "well": not self.needs_attention,
+            "since": iso(self.diagnosis.since),
+            "why": self.diagnosis.reason,
+            "next_step": self.diagnosis.next_step,
+            "wanted": self.desired.value if self.desired else None,
+            "wanted_by": self.desired_by,
             "tasks": self.tasks,
             "tasks_max": self.tasks_max,
             **asdict(self.totals),
@@ -120,22 +154,22 @@ class Status:
             "records_per_second": self.rate("records_per_second"),
             "bytes_per_second": self.rate("bytes_per_second"),
             "batch_seconds": stats.get("batch_seconds"),
-            "lag": lag,
-            "lag_worst": (self.worst.lag if self.worst else 0) if lag is not None else None,
-            "lag_seconds": seen.lag_seconds if seen else None,
-            "last_commit": written(seen.last_commit if seen else None),
+            "lag": self.lag,
+            "lag_worst": (self.worst.lag if self.worst else 0) if self.lag is not None else None,
+            "lag_seconds": self.lag_seconds,
+            "last_commit": iso(self.last_commit),
             "restarts": stats.get("restarts", 0),
             "errors": stats.get("errors", 0),
             "last_error": stats.get("last_error", ""),
             "schema_ids": stats.get("schema_ids", []),
-            "epoch": seen.owner.epoch if seen and seen.owner else None,
+            "epoch": self.epoch,
             "measured_seconds_ago": self.stats_age,
-            "supervisor": record.seen_on if record else "",
-            "absent_topics": list(seen.absent) if seen else [],
+            "supervisor": self.supervisor,
+            "absent_topics": list(self.absent),
             "partitions": [asdict(each) for each in self.partitions],
         }
 
 
-def written(time: datetime | None) -> str | None:
-    """A time as text, in UTC, to the second."""
+def iso(time: datetime | None) -> str | None:
+    """A time as ISO 8601, in UTC, to the second."""
     return None if time is None else time.isoformat(timespec="seconds").replace("+00:00", "Z")

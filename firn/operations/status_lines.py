@@ -1,7 +1,8 @@
-"""A sink's status as lines for a person: each figure with the value that is good, and a word that says whether it is.
+"""A sink's status as lines for a person: each figure with its good value, and a mark that says whether it is good.
 
-What is good is what the course on this pipeline calls good: running, a task at least, records increasing, fewer than
-1000 records waiting, no errors. Not for what the figures are (`status`).
+Good is what the course on this pipeline calls good (running, a task at least, records increasing, fewer than 1000
+records waiting, no errors); for lag it is the limits that the sink's supervisor was given, if any. Not for what the
+figures are (`status`).
 """
 
 from __future__ import annotations
@@ -9,22 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from firn.ledger.control_record import State
 from firn.ledger.owner import spoken
-from firn.operations.health import Word
 from firn.operations.observation import PartitionLag
-from firn.operations.status import FRESH_SECONDS, Status, written
+from firn.operations.status import FRESH_SECONDS, LagLimits, Status, iso
 from firn.plural import counted
 
-GOOD_LAG = 1000
-"""Fewer records than these may wait."""
 GOOD, LOOK = "good", "look"
 PARTITION_COLUMNS = ("topic", "partition", "table", "next_offset", "end_offset", "lag", "oldest", "state", "mark")
 SINK_COLUMNS = ("sink", "state", "since", "tasks", "records", "records/s", "lag", "oldest", "last commit", "mark")
+_ILL = ("recreated", "expired", "gone", "blocked")
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of a status: `good` is the value that is good, `mark` says good or look; empty where neither applies."""
+    """One line of a status: `good` is its good value, `mark` says good or look; empty where neither applies."""
 
     figure: str
     value: str
@@ -36,14 +36,9 @@ def figures(status: Status) -> list[Figure]:
     """All figures of one sink."""
     row = status.row()
     return [
-        Figure("state", row["state"], Word.RUNNING.value, _state_mark(status)),
+        Figure("state", row["state"], State.RUNNING.word, _state_mark(status)),
         Figure("tasks", _tasks(status), "1 or more", _mark(status, bool(status.tasks))),
-        Figure(
-            "records",
-            f"{status.totals.records:,}",
-            "increasing",
-            _mark(status, _increasing(status)),
-        ),
+        Figure("records", f"{status.totals.records:,}", "increasing", _mark(status, _increasing(status))),
         Figure("records/s", _number(row["records_per_second"])),
         Figure("bytes/s", _number(row["bytes_per_second"])),
         Figure("batch seconds", _number(row["batch_seconds"])),
@@ -57,9 +52,9 @@ def figures(status: Status) -> list[Figure]:
     ]
 
 
-def partition_row(each: PartitionLag) -> dict[str, Any]:
+def partition_row(each: PartitionLag, limits: LagLimits) -> dict[str, Any]:
     """One partition by the names of PARTITION_COLUMNS."""
-    bad = each.ahead or each.state in ("recreated", "expired", "gone", "blocked") or (each.lag or 0) >= GOOD_LAG
+    bad = each.ahead or each.state in _ILL or limits.too_many(each.lag or 0) or limits.too_old(each.lag_seconds)
     shown = {name: getattr(each, name) for name in PARTITION_COLUMNS[:6]}
     return {**shown, "oldest": age(each.lag_seconds), "state": each.state, "mark": LOOK if bad else GOOD}
 
@@ -89,14 +84,14 @@ def age(seconds: float | None) -> str:
 
 
 def _state_mark(status: Status) -> str:
-    if not status.verdict.well:
+    if status.diagnosis.needs_attention:
         return LOOK
-    return GOOD if status.verdict.word is Word.RUNNING else ""
+    return GOOD if status.diagnosis.state is State.RUNNING else ""
 
 
 def _mark(status: Status, good: bool) -> str:
-    """Nothing is asked of a sink that rests because somebody wants it so, and nothing is said that Kafka must tell."""
-    if not status.whole or (status.verdict.well and not status.working):
+    """Nothing is expected of a sink that rests on request, and nothing is said that Kafka must tell."""
+    if not status.complete or (not status.diagnosis.needs_attention and not status.active):
         return ""
     return GOOD if good else LOOK
 
@@ -107,32 +102,40 @@ def _tasks(status: Status) -> str:
 
 
 def _increasing(status: Status) -> bool:
-    """Records come in, or none waits."""
-    seen = status.seen
-    if not seen or not seen.lag:
+    """Records are committed, or none waits."""
+    if not status.lag:
         return True
-    recent = seen.last_commit is not None and (status.at - seen.last_commit).total_seconds() < FRESH_SECONDS
+    recent = status.last_commit is not None and (status.at - status.last_commit).total_seconds() < FRESH_SECONDS
     return recent or bool(status.rate("records_per_second"))
 
 
 def _lags(status: Status) -> list[Figure]:
-    if not status.whole or status.seen is None:
-        return [Figure("lag", "not known", f"< {GOOD_LAG}", LOOK)]
-    lag, worst = status.seen.lag, status.worst
+    lag, limits, worst = status.lag, status.limits, status.worst
+    few = f"< {limits.records}"
+    if lag is None:
+        return [Figure("lag", "not known", few, LOOK)]
     waiting = f"{lag:,} {'record' if lag == 1 else 'records'}"
-    lines = [Figure("lag", waiting, f"< {GOOD_LAG}", GOOD if lag < GOOD_LAG else LOOK)]
+    lines = [Figure("lag", waiting, few, LOOK if limits.too_many(lag) else GOOD)]
     if worst:
         lines.append(Figure("worst partition", f"{worst.lag:,} in {worst.topic}-{worst.partition}"))
-    lines.append(Figure("oldest record", age(status.seen.lag_seconds)))
+    lines.append(_oldest(status))
     ahead = ", ".join(f"{each.topic}-{each.partition}" for each in status.partitions if each.ahead)
     if ahead:
         lines.append(Figure("ledger past Kafka's end", ahead, "none", LOOK))
     return lines
 
 
+def _oldest(status: Status) -> Figure:
+    oldest, limits = status.lag_seconds, status.limits
+    if limits.seconds is None:
+        return Figure("oldest record", age(oldest))
+    mark = _mark(status, not limits.too_old(oldest))
+    return Figure("oldest record", age(oldest), f"< {spoken(limits.seconds)}", mark)
+
+
 def _last_commit(status: Status) -> str:
-    last = status.seen.last_commit if status.seen else None
-    return f"{written(last)}, {spoken((status.at - last).total_seconds())} ago" if last else "none"
+    last = status.last_commit
+    return f"{iso(last)}, {spoken((status.at - last).total_seconds())} ago" if last else "none"
 
 
 def _error_rate(status: Status) -> str:
@@ -148,9 +151,8 @@ def _errors(row: dict[str, Any]) -> str:
 
 def _measured(status: Status) -> str:
     if status.stats_age is None:
-        return "never: no supervisor wrote of it"
-    record = status.seen.record if status.seen else None
-    return f"{spoken(status.stats_age)} ago by {record.seen_on if record else 'its supervisor'}"
+        return "never: no supervisor has reported it"
+    return f"{spoken(status.stats_age)} ago by {status.supervisor or 'its supervisor'}"
 
 
 def _number(value: float | None) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from firn.ledger.control import State, Wanted
+from firn.ledger.control_record import DesiredState, State
 from firn.operations.health import STARTING_SECONDS
 from firn.supervisor.result import Outcome
 from firn.supervisor.stall_detector import Words
@@ -33,15 +33,15 @@ class Wishes:
         charge = self._charge
         if self.undecided and (skipped := self._decide(now, seen)):
             return skipped
-        if charge.attached and seen.wanted is not Wanted.RUNNING and self._held(seen):
+        if charge.attached and seen.desired is not DesiredState.RUNNING and self._held(seen):
             return None  # it is for the run that holds the sink to obey, and neither is so before that has
-        if seen.wanted is Wanted.STOPPED:
+        if seen.desired is DesiredState.STOPPED:
             charge.start_at = None
             if not charge.driving.running:
                 return Outcome("stopped", "The sink is stopped until `firn sink resume`.", charge.report)
             charge.driving.ask(now)
-        elif seen.wanted is Wanted.PAUSED:
-            self._pause(now, by=seen.record.wanted_by if seen.record else "")
+        elif seen.desired is DesiredState.PAUSED:
+            self._pause(now, by=seen.record.desired_by if seen.record else "")
         elif charge.paused:
             self._resume(now)
         elif charge.attached:
@@ -59,18 +59,20 @@ class Wishes:
         charge = self._charge
         self.undecided = False
         record = seen.record
-        if seen.wanted is Wanted.STOPPED:
-            by = f" by {record.wanted_by}" if record and record.wanted_by else ""
+        if seen.desired is DesiredState.STOPPED:
+            by = f" by {record.desired_by}" if record and record.desired_by else ""
             return Outcome("skipped", f"Nothing was started: the sink was stopped{by}. `firn sink resume` starts it.")
         if record and record.failed and record.stats.get("terminal"):
             return Outcome(
                 "skipped",
-                f"Nothing was started: the sink failed and needs a person. {record.why} {record.next_step} "
+                f"Nothing was started: the sink failed and needs a person. {record.reason} {record.next_step} "
                 "Then `firn sink resume`, or a start by hand.",
             )
         if record and record.state is State.STARTING and (record.silent_seconds or 0.0) < STARTING_SECONDS:
             # Its driver has not claimed yet, and would fence this one's, or be fenced by it.
-            return Outcome("skipped", f"Nothing was started: {record.seen_on or 'another run'} is starting the sink.")
+            return Outcome(
+                "skipped", f"Nothing was started: {record.supervisor or 'another run'} is starting the sink."
+            )
         if self._held(seen):
             charge.attached = charge.voice.silent = True
             charge.become(State.RUNNING, Words("Another run holds the sink and lives; this one watches it.", ""))

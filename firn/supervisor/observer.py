@@ -10,9 +10,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from firn.errors import FirnError, TerminalError
-from firn.ledger.control import SinkRecords, State, Wanted
-from firn.operations.observation import Observation, Observer
-from firn.operations.pace import pace_of
+from firn.ledger.control import ControlTable
+from firn.ledger.control_record import DesiredState, State
+from firn.operations.observation import Observation
+from firn.operations.observer import Observer
+from firn.operations.selection import pace_of
 from firn.sinks.context import SinkContext
 from firn.snowflake.connection import connect
 
@@ -61,18 +63,20 @@ class Notes:
     def __init__(self, read: Callable[[], SinkContext]) -> None:
         self._read = read
 
-    def note(self, state: State, *, why: str, next_step: str, stats: Mapping[str, Any]) -> None:
+    def report(self, state: State, *, reason: str, next_step: str, stats: Mapping[str, Any]) -> None:
         """What the sink does now, and its pace. Raises the errors of `read` and of Snowflake."""
         context = self._read()
         measured = {**stats, **pace_of(context.config)}
-        self._write(context, lambda c, records: records.note(c, state, why=why, next_step=next_step, stats=measured))
+        self._write(
+            context, lambda c, records: records.report(c, state, reason=reason, next_step=next_step, stats=measured)
+        )
 
-    def want(self, wanted: Wanted, by: str) -> None:
+    def request(self, desired: DesiredState, by: str) -> None:
         """What it shall do. Raises as `note` does."""
-        self._write(self._read(), lambda c, records: records.want(c, wanted, by))
+        self._write(self._read(), lambda c, records: records.request(c, desired, by))
 
-    def _write(self, context: SinkContext, write: Callable[[SnowflakeConnection, SinkRecords], None]) -> None:
-        records = SinkRecords(context.namespace, context.config.name)
+    def _write(self, context: SinkContext, write: Callable[[SnowflakeConnection, ControlTable], None]) -> None:
+        records = ControlTable(context.namespace, context.config.name)
         with connect(context.login, query_tag=f"firn supervise {context.config.name}") as connection:
             records.ensure(connection)
             write(connection, records)

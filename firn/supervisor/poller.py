@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firn.errors import FirnError
-from firn.ledger.control import Wanted
+from firn.ledger.control_record import DesiredState
 from firn.supervisor.background import Errand, Running
 from firn.supervisor.ports import Observing
 
@@ -28,7 +28,7 @@ class Lookout:
         self._looked = self._looked_fully = float("-inf")
         self._stirred = 0
         self._now_please = True
-        self.wanted = Wanted.RUNNING
+        self.desired = DesiredState.RUNNING
         self.silent_seconds: float | None = None
 
     def stir(self) -> None:
@@ -51,7 +51,7 @@ class Lookout:
         if answer is None:
             return None
         if ledger and not isinstance(answer, FirnError):
-            self.wanted = answer.wanted
+            self.desired = answer.desired
             self.silent_seconds = answer.owner.silent_seconds if answer.owner else None
         return answer, ledger
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from firn.ledger.control import State, Wanted
+    from firn.ledger.control_record import DesiredState, State
     from firn.operations.observation import Observation
     from firn.supervisor.snapshot import Snapshot
 
@@ -26,11 +26,11 @@ class Observing(Protocol):
 class Noting(Protocol):
     """Writes FIRN_SINKS. Raises FirnError where Snowflake does not answer."""
 
-    def note(self, state: State, *, why: str, next_step: str, stats: Mapping[str, Any]) -> None:
+    def report(self, state: State, *, reason: str, next_step: str, stats: Mapping[str, Any]) -> None:
         """What the sink does now."""
         ...
 
-    def want(self, wanted: Wanted, by: str) -> None:
+    def request(self, desired: DesiredState, by: str) -> None:
         """What it shall do."""
         ...
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from firn.errors import FirnError, TransientError
-from firn.ledger.control import State, Wanted
+from firn.ledger.control_record import DesiredState, State
 from firn.supervisor.background import Errand, Running
 from firn.supervisor.ports import Noting, Telling
 from firn.supervisor.snapshot import Snapshot
@@ -20,30 +20,6 @@ from firn.supervisor.stall_detector import Words
 NOTE_SECONDS = 60.0
 LAST_NOTE_SECONDS = 10.0
 log = logging.getLogger(__name__)
-
-
-def stats_of(snapshot: Snapshot, *, terminal: bool) -> dict[str, Any]:
-    """What FIRN_SINKS keeps of a snapshot, as plain values. terminal: whether a failure needs a person."""
-    return {
-        "terminal": terminal,
-        "epoch": snapshot.epoch,
-        "tasks": snapshot.tasks,
-        "lag": snapshot.lag,
-        "lag_seconds": snapshot.lag_seconds,
-        "records": snapshot.records,
-        "bytes": snapshot.bytes,
-        "batches": snapshot.batches,
-        "bad_records": snapshot.bad_records,
-        "dead_letters": snapshot.dead_letters,
-        "records_per_second": round(snapshot.records_per_second, 1),
-        "bytes_per_second": round(snapshot.bytes_per_second, 1),
-        "batch_seconds": snapshot.batch_seconds,
-        "last_commit": snapshot.last_commit and snapshot.last_commit.isoformat(timespec="seconds"),
-        "restarts": snapshot.restarts,
-        "errors": snapshot.errors,
-        "last_error": snapshot.last_error,
-        "schema_ids": list(snapshot.schema_ids),
-    }
 
 
 class Voice:
@@ -67,7 +43,7 @@ class Voice:
         changed = state is not self.state
         if changed:
             self.state, self.since = state, at
-        if changed or words.why != self.words.why:
+        if changed or words.reason != self.words.reason:
             self.words, self._dirty = words, True
         return changed
 
@@ -83,9 +59,9 @@ class Voice:
         """A look saw that records were committed: figures have changed, and are known."""
         self._flowed = True
 
-    def want(self, wanted: Wanted, by: str) -> None:
+    def request(self, desired: DesiredState, by: str) -> None:
         """Write down what is wanted, before anything else is read or written."""
-        self._wish = lambda: self._notes.want(wanted, by)
+        self._wish = lambda: self._notes.request(desired, by)
         self._wishing = self._errands(self._wish)
 
     def wished(self) -> bool:
@@ -108,9 +84,9 @@ class Voice:
             return
         self._dirty = self._flowed = False
         self._noted, self._noted_state = now, self.state
-        state, words, stats = self.state, self.words, stats_of(snapshot(), terminal=self.terminal)
+        state, words, stats = self.state, self.words, {"terminal": self.terminal, **snapshot().stats}
         self._writing = self._errands(
-            lambda: self._notes.note(state, why=words.why, next_step=words.next_step, stats=stats)
+            lambda: self._notes.report(state, reason=words.reason, next_step=words.next_step, stats=stats)
         )
 
     def last(self, now: float, snapshot: Callable[[], Snapshot]) -> None:

@@ -9,7 +9,7 @@ import signal
 from dataclasses import replace
 
 from firn.errors import TransientError
-from firn.ledger.control import State, Wanted
+from firn.ledger.control_record import DesiredState, State
 from firn.supervisor.result import End, Outcome
 from firn.supervisor.stall_detector import Words
 from firn.supervisor.supervised import Charge
@@ -35,7 +35,7 @@ class Endings:
             return Outcome("ended", "The sink was stopped.", self._charge.report)
         if self._charge.paused:
             self._charge.rest(now)
-        elif self._charge.lookout.wanted is Wanted.RUNNING:
+        elif self._charge.lookout.desired is DesiredState.RUNNING:
             self._charge.start_at = now
         return None
 
@@ -73,12 +73,12 @@ class Endings:
         charge = self._charge
         silent = charge.lookout.silent_seconds
         sign = now - silent if silent is not None and charge.claimed else None
-        why = charge.judge.hung(now, charge.driving.launched, sign, charge.meter.waiting)
-        end = charge.driving.stop(0) if why else None
-        if why is None or end is None:
+        reason = charge.judge.hung(now, charge.driving.launched, sign, charge.meter.waiting)
+        end = charge.driving.stop(0) if reason else None
+        if reason is None or end is None:
             return None
         error = TransientError(
-            f"{why} It was killed.",
+            f"{reason} It was killed.",
             where=f"sink {charge.sink}",
             next_step="Look at its log and Spark's: `firn sink logs`.",
         )

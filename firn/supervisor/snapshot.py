@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import Any
 
-from firn.ledger.control import State
-
-if TYPE_CHECKING:
-    from firn.operations.observation import PartitionLag
+from firn.ledger.control_record import State
+from firn.ledger.owner import Totals
+from firn.operations.health import Diagnosis
+from firn.operations.observation import PartitionLag
+from firn.operations.status import LagLimits, Status
 
 
 @dataclass(frozen=True)
@@ -30,20 +31,21 @@ class Sample:
 class Snapshot:
     """One sink now. All times are UTC.
 
-    `since`: when the state began; `why` and `next_step` as in an error.
+    `since`: when the state began; `reason` and `next_step` as in an error.
     attached: another run holds the sink, this one watches it. tasks: partitions that are read, one Spark task each.
     records to dead_letters: totals of all runs, from the ledger. records_per_second and bytes_per_second: over the
     last minute. ship_seconds and commit_seconds: of the last batch; None before the first. last_commit: when an offset
     moved last, by the ledger; None: never. lag: records in all partitions; lag_seconds: the longest.
     errors: the driver's ends that were not in order, `last_error` the newest; restarts: starts because of them.
     schema_ids: the newest that were seen. history: oldest first, thinned where it grew too long.
+    lag_limits: records and seconds from which on it counts as lagging; 0: none.
     """
 
     sink: str
     state: State
     since: datetime
     at: datetime
-    why: str = ""
+    reason: str = ""
     next_step: str = ""
     attached: bool = False
     epoch: int = 0
@@ -66,8 +68,53 @@ class Snapshot:
     last_error: str = ""
     schema_ids: tuple[int, ...] = ()
     history: tuple[Sample, ...] = ()
+    lag_limits: tuple[float, float] = (0, 0)
 
     @property
     def batch_seconds(self) -> float | None:
         """How long the last batch took, from the records to the commit."""
         return None if self.ship_seconds is None else self.ship_seconds + (self.commit_seconds or 0.0)
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What FIRN_SINKS keeps of it, as plain values."""
+        return {
+            "epoch": self.epoch,
+            "tasks": self.tasks,
+            "lag": self.lag,
+            "lag_seconds": self.lag_seconds,
+            "lag_limit_records": self.lag_limits[0],
+            "lag_limit_seconds": self.lag_limits[1],
+            "records": self.records,
+            "bytes": self.bytes,
+            "batches": self.batches,
+            "bad_records": self.bad_records,
+            "dead_letters": self.dead_letters,
+            "records_per_second": round(self.records_per_second, 1),
+            "bytes_per_second": round(self.bytes_per_second, 1),
+            "batch_seconds": self.batch_seconds,
+            "last_commit": self.last_commit and self.last_commit.isoformat(timespec="seconds"),
+            "restarts": self.restarts,
+            "errors": self.errors,
+            "last_error": self.last_error,
+            "schema_ids": list(self.schema_ids),
+        }
+
+    def status(self) -> Status:
+        """The snapshot as a status, so that whoever shows either shows the same figures."""
+        active = self.state in (State.RUNNING, State.STALLED)
+        return Status(
+            self.sink,
+            Diagnosis(self.state, self.since, self.reason, self.next_step),
+            self.at,
+            active=active,
+            partitions=self.partitions,
+            lag=self.lag,
+            lag_seconds=self.lag_seconds,
+            last_commit=self.last_commit,
+            totals=Totals(self.records, self.bytes, self.batches, self.bad_records, self.dead_letters),
+            epoch=self.epoch,
+            stats=self.stats,
+            stats_age=0.0,
+            limits=LagLimits.configured(*self.lag_limits),
+        )

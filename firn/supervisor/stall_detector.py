@@ -36,7 +36,7 @@ class Patience:
 class Words:
     """What is wrong, and the next step."""
 
-    why: str
+    reason: str
     next_step: str
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from firn.errors import FirnError
-from firn.ledger.control import State
+from firn.ledger.control_record import State
 from firn.supervisor.background import Running
 from firn.supervisor.backoff import Backoff
 from firn.supervisor.driver import Driving
@@ -93,8 +93,8 @@ class Charge:
     def stalled(self, words: Words) -> None:
         """Records wait and nothing moves, or nobody can see."""
         self.become(State.STALLED, words)
-        about = {"why": words.why, "next_step": words.next_step, "lag": self.meter.lag}
-        self.voice.event("stalled", words.why, about)
+        about = {"why": words.reason, "next_step": words.next_step, "lag": self.meter.lag}
+        self.voice.event("stalled", words.reason, about)
 
     def recovered(self) -> None:
         """What was stalled is so no more."""
@@ -131,7 +131,7 @@ class Charge:
             state=self.voice.state,
             since=self.voice.since,
             at=self.today(),
-            why=self.voice.words.why,
+            reason=self.voice.words.reason,
             next_step=self.voice.words.next_step,
             attached=self.attached,
             epoch=meter.epoch,
@@ -154,4 +154,5 @@ class Charge:
             last_error=self.last_error,
             schema_ids=meter.schema_ids,
             history=meter.history,
+            lag_limits=(self.policy.lag_records, self.policy.lag_seconds),
         )

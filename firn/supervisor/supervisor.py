@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from firn.errors import FirnError, unexpected
-from firn.ledger.control import State, Wanted
+from firn.ledger.control_record import DesiredState, State
 from firn.supervisor.alarms import Alarms
 from firn.supervisor.background import Errands, Running
 from firn.supervisor.desired_state import Wishes
@@ -106,7 +106,7 @@ class Supervisor:
     def run(self) -> Outcome:
         """Supervise until somebody asks for the end, or the sink fails for good. No driver outlives it."""
         if not self._policy.keep_alive:
-            self._voice.want(Wanted.RUNNING, self._policy.by)  # a start by hand clears what was
+            self._voice.request(DesiredState.RUNNING, self._policy.by)  # a start by hand clears what was
         try:
             while (outcome := self._step(self._clock())) is None:
                 self._wake.wait(STEP_SECONDS)

@@ -21,20 +21,16 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectHTTPStatusError
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-from firn.ledger.control import SinkRecord, State, Wanted
-from firn.ledger.owner import Owner, Totals, spoken
-from firn.operations.health import Verdict, Word
-from firn.operations.observation import Observation, PartitionLag
-from firn.operations.status import Status
-from firn.operations.status_lines import GOOD_LAG, LOOK, PARTITION_COLUMNS, figures, partition_row
-from firn.supervisor.publisher import stats_of
+from firn.ledger.owner import spoken
+from firn.operations.observation import PartitionLag
+from firn.operations.status import LagLimits, Status
+from firn.operations.status_lines import LOOK, PARTITION_COLUMNS, figures, partition_row
 from firn.supervisor.snapshot import Sample, Snapshot
 from flows.prefect_ui.charts import Chart, Point
 
 ANSWER_SECONDS = 5.0
 MAX_PARTITIONS = 50
 _CHARTS = (
-    (Chart("Lag", "records that wait", "#c2410c", good=GOOD_LAG), lambda sample: float(sample.lag)),
     (Chart("Oldest record that waits", "seconds", "#6d28d9"), lambda sample: _waited(sample)),
     (Chart("Throughput", "records per second", "#0f766e"), lambda sample: sample.records_per_second),
     (Chart("Throughput", "bytes per second", "#1d4ed8"), lambda sample: sample.bytes_per_second),
@@ -99,48 +95,30 @@ def artifact_key(sink: str) -> str:
 
 def status_markdown(snapshot: Snapshot) -> str:
     """How a sink stands, as Markdown: the word, why and what to do first; then charts, figures, partitions."""
-    status = _status(snapshot)
+    status = snapshot.status()
     sections = [
-        f"# {_plain(snapshot.sink)}: {status.verdict.word}",
-        *_words(snapshot),
+        f"# {_plain(snapshot.sink)}: {status.diagnosis.state.word}",
+        *_diagnosis(snapshot),
         _in_short(snapshot),
-        *_charts(snapshot.history, snapshot.at),
+        *_charts(snapshot.history, snapshot.at, status.limits),
         "## Figures",
         _figures(status),
         "## Partitions",
-        *_partitions(snapshot.partitions),
+        *_partitions(snapshot.partitions, status.limits),
     ]
     return "\n\n".join(sections) + "\n"
 
 
-def _status(snapshot: Snapshot) -> Status:
-    """The snapshot as `firn sink status` would see it, so that both show the same figures."""
-    word = Word(snapshot.state.value.capitalize())
-    alive = snapshot.state in (State.RUNNING, State.STALLED)
-    totals = Totals(snapshot.records, snapshot.bytes, snapshot.batches, snapshot.bad_records, snapshot.dead_letters)
-    stats = stats_of(snapshot, terminal=False)
-    seen = Observation(
-        at=snapshot.at,
-        partitions=snapshot.partitions,
-        owner=Owner(snapshot.epoch, snapshot.sink if alive else "", 0.0, totals=totals),
-        wanted=Wanted.RUNNING,
-        record=SinkRecord(snapshot.sink, state=snapshot.state, stats=stats, silent_seconds=0.0),
-        last_commit=snapshot.last_commit,
-    )
-    verdict = Verdict(word, snapshot.since, snapshot.why, snapshot.next_step)
-    return Status(snapshot.sink, verdict, snapshot.at, seen)
-
-
-def _words(snapshot: Snapshot) -> Iterator[str]:
-    if snapshot.why:
-        yield f"**Why:** {_lines(snapshot.why)}"
+def _diagnosis(snapshot: Snapshot) -> Iterator[str]:
+    if snapshot.reason:
+        yield f"**Why:** {_lines(snapshot.reason)}"
     if snapshot.next_step:
         yield f"**Next step:** {_lines(snapshot.next_step)}"
     lasted = spoken((snapshot.at - snapshot.since).total_seconds())
     watched = " Another run holds the sink; this one watches it." if snapshot.attached else ""
     yield (
-        f"So since {snapshot.since:%Y-%m-%d %H:%M:%S} UTC ({lasted}). Seen at **{snapshot.at:%Y-%m-%d %H:%M:%S} UTC**, "
-        f"epoch {snapshot.epoch}.{watched} Is that long ago, look at `firn sink status`: it asks Kafka and Snowflake."
+        f"{snapshot.state.word} since {snapshot.since:%Y-%m-%d %H:%M:%S} UTC ({lasted}), epoch {snapshot.epoch}."
+        f"{watched} Seen at **{snapshot.at:%Y-%m-%d %H:%M:%S} UTC**. If this page looks old, run `firn sink status`."
     )
 
 
@@ -153,8 +131,9 @@ def _in_short(snapshot: Snapshot) -> str:
     return f"**{' · '.join(parts)}**"
 
 
-def _charts(history: Sequence[Sample], until: datetime) -> Iterator[str]:
-    for chart, figure in _CHARTS:
+def _charts(history: Sequence[Sample], until: datetime, limits: LagLimits) -> Iterator[str]:
+    lag = Chart("Lag", "records that wait", "#c2410c", good=limits.records)
+    for chart, figure in ((lag, lambda sample: float(sample.lag)), *_CHARTS):
         points: list[Point] = [(sample.at, figure(sample)) for sample in history]
         if any(value is not None for _, value in points):
             picture = b64encode(chart.svg(points, until).encode()).decode()
@@ -171,7 +150,7 @@ def _figures(status: Status) -> str:
     return _table(("figure", "value", "good", ""), rows)
 
 
-def _partitions(partitions: Sequence[PartitionLag]) -> Iterator[str]:
+def _partitions(partitions: Sequence[PartitionLag], limits: LagLimits) -> Iterator[str]:
     if not partitions:
         yield "None was seen yet."
         return
@@ -179,7 +158,7 @@ def _partitions(partitions: Sequence[PartitionLag]) -> Iterator[str]:
     if len(partitions) > MAX_PARTITIONS:
         shown = sorted(partitions, key=lambda each: (not each.ahead, -(each.lag or 0)))[:MAX_PARTITIONS]
         yield f"The {MAX_PARTITIONS} with the most lag, of {len(partitions):,}."
-    rows = [partition_row(each) for each in shown]
+    rows = [partition_row(each, limits) for each in shown]
     names = (*PARTITION_COLUMNS[:-1], "")
     yield _table(names, [[*(row[name] for name in names[:-1]), row["mark"]] for row in rows])
 

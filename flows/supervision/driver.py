@@ -6,11 +6,8 @@ supervision (`flows.supervision.attended`), nor for the driver's command (`firn.
 
 from __future__ import annotations
 
-import getpass
 import logging
-import os
 import shlex
-import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -118,15 +115,6 @@ class Place:
     def read_end(self, code: int, answer: Sequence[str]) -> End:
         """What a driver's end means."""
         return end_of(code, answer, config=shlex.quote(str(self.config)), logs=str(self.settings.home / "logs"))
-
-
-def by_whom() -> str:
-    """Who asks, for FIRN_SINKS."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # no such user, as in some containers
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"
 
 
 def run_once(place: Place) -> Outcome:

@@ -15,7 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from firn.ledger.control import SinkRecord, SinkRecords, State
+from firn.ledger.control import ControlTable
+from firn.ledger.control_record import ControlRecord, State
 from firn.settings import PROJECT_ROOT
 from firn.snowflake.connection import connect
 from firn.snowflake.identifiers import Namespace
@@ -58,12 +59,12 @@ def driver_of(process: subprocess.Popen[str]) -> psutil.Process | None:
     return next((child for child in family if "spark_jobs.sink.job" in child.cmdline()), None)
 
 
-def record_of(stack, file: Path) -> SinkRecord | None:
+def record_of(stack, file: Path) -> ControlRecord | None:
     """The sink's row in FIRN_SINKS."""
     login = login_of(stack.settings)
     name = json.loads(file.read_text())["name"]
     with connect(login) as connection:
-        return SinkRecords(Namespace(login.database, login.schema), name).read(connection)
+        return ControlTable(Namespace(login.database, login.schema), name).read(connection)
 
 
 def state_of(stack, file: Path) -> State | None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from firn.errors import FirnError, TransientError
-from firn.ledger.control import SinkRecord, State, Wanted
+from firn.ledger.control_record import ControlRecord, DesiredState, State
 from firn.ledger.owner import Owner, Totals
 from firn.operations.observation import Observation, PartitionLag
 from firn.supervisor.background import Errand, Running
@@ -74,7 +74,7 @@ class World:
         self.committed_at: datetime | None = None
         self.beats = True
         self.silent = 0.0
-        self.record = SinkRecord("s")
+        self.record = ControlRecord("s")
         self.looks: list[bool] = []
         self.notes: list[tuple[float, State, str]] = []
         self.note_fault: FirnError | None = None
@@ -114,21 +114,21 @@ class World:
         owner = self.owner or Owner(len(self.drivers), "run", self.silent, totals=Totals(self.next_offset, 10, 1, 0, 0))
         if self.kafka_fault:
             at = BEGUN + timedelta(seconds=self.now)
-            return Observation(at, (), owner, self.record.wanted, self.record, unseen=self.kafka_fault)
+            return Observation(at, (), owner, self.record.desired, self.record, unseen=self.kafka_fault)
         lag = self.end_offset - self.next_offset
         partition = PartitionLag("t", 0, "T", self.next_offset, self.end_offset, lag, 1.0 if lag > 0 else None, lag < 0)
         at = BEGUN + timedelta(seconds=self.now)
-        return Observation(at, (partition,), owner, self.record.wanted, self.record, self.committed_at)
+        return Observation(at, (partition,), owner, self.record.desired, self.record, self.committed_at)
 
-    def note(self, state: State, *, why: str, next_step: str, stats: Mapping[str, Any]) -> None:
+    def report(self, state: State, *, reason: str, next_step: str, stats: Mapping[str, Any]) -> None:
         if self.note_fault:
             raise self.note_fault.with_traceback(None)
         json.dumps(dict(stats))
-        self.notes.append((self.now, state, why))
+        self.notes.append((self.now, state, reason))
         self.stats = dict(stats)
 
-    def want(self, wanted: Wanted, by: str) -> None:
-        self.record = SinkRecord("s", wanted, by)
+    def request(self, desired: DesiredState, by: str) -> None:
+        self.record = ControlRecord("s", desired, by)
 
     def event(self, event: str, sentence: str, data: Mapping[str, Any]) -> None:
         self.events.append((self.now, event, data))

@@ -81,7 +81,7 @@ def _absent(file: Path, sink: str, log: Path, settings: Settings) -> FirnError:
 def _seen_on(file: Path, settings: Settings) -> str:
     """Where the sink's supervisor wrote last; empty where nobody can say."""
     from firn.ledger.owner import spoken
-    from firn.operations.observation import Observer
+    from firn.operations.observer import Observer
     from firn.operations.selection import of_files
 
     try:
@@ -95,4 +95,4 @@ def _seen_on(file: Path, settings: Settings) -> str:
         return ""
     if record is None or record.silent_seconds is None:
         return ""
-    return f"{record.seen_on}, {spoken(record.silent_seconds)} ago"
+    return f"{record.supervisor}, {spoken(record.silent_seconds)} ago"

@@ -15,7 +15,7 @@ from flows.cli.console import JsonOption, print_rows, say, stdout
 
 if TYPE_CHECKING:
     from firn.connector.config import SinkConfig
-    from firn.operations.observation import Observer
+    from firn.operations.observer import Observer
     from firn.operations.status import Status
 
 NOT_WELL = 8
@@ -35,13 +35,13 @@ def status(
 ) -> None:
     """Show how sinks are: state, lag, rates, errors; ends with 8 where somebody has to look."""
     found = _look(config or [], watch=watch, every=every, as_json=as_json)
-    if not all(each.well for each in found):
+    if any(each.needs_attention for each in found):
         raise typer.Exit(NOT_WELL)
 
 
 def _look(files: list[Path], *, watch: bool, every: float, as_json: bool) -> list[Status]:
     """The last statuses that were shown."""
-    from firn.operations.observation import Observer
+    from firn.operations.observer import Observer
     from firn.operations.selection import of_files, of_schema
     from firn.settings import load_settings
 
@@ -91,26 +91,26 @@ def _show(found: list[Status], *, files: list[Path], clear: bool, as_json: bool)
     if len(files) != 1:
         print_rows([sink_row(each) for each in found], columns=SINK_COLUMNS)
     for number, each in enumerate(found):
-        _say_verdict(each, shlex.quote(str(files[number])) if files else "<config>")
+        _say_diagnosis(each, shlex.quote(str(files[number])) if files else "<config>")
         if files:
             _print_details(each)
     if not files:
         say("Figures and partitions of one: firn sink status <config>.")
 
 
-def _say_verdict(found: Status, file: str) -> None:
+def _say_diagnosis(found: Status, file: str) -> None:
     """The state, and what to do: on stdout, for it is the result."""
-    from firn.operations.status import written
+    from firn.operations.status import iso
 
-    verdict = found.verdict
-    since = f" since {written(verdict.since)}" if verdict.since else ""
-    lines = [f"Sink {found.sink}: {verdict.word}{since}"]
-    if verdict.why:
-        lines.append(f"  Why: {verdict.why}")
-    if verdict.next_step:
-        lines.append(f"  Next: {verdict.next_step.replace('<config>', file)}")
-    if found.seen and found.seen.absent:
-        lines.append(f"  Not in Kafka: {', '.join(found.seen.absent)}")
+    diagnosis = found.diagnosis
+    since = f" since {iso(diagnosis.since)}" if diagnosis.since else ""
+    lines = [f"Sink {found.sink}: {diagnosis.state.word}{since}"]
+    if diagnosis.reason:
+        lines.append(f"  Why: {diagnosis.reason}")
+    if diagnosis.next_step:
+        lines.append(f"  Next: {diagnosis.next_step.replace('<config>', file)}")
+    if found.absent:
+        lines.append(f"  Not in Kafka: {', '.join(found.absent)}")
     stdout.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
 
 
@@ -120,4 +120,4 @@ def _print_details(found: Status) -> None:
     lines = [asdict(each) for each in figures(found)]
     print_rows(lines, columns=("figure", "value", "good", "mark"), widths=_WIDTHS)
     if found.partitions:
-        print_rows([partition_row(each) for each in found.partitions], columns=PARTITION_COLUMNS)
+        print_rows([partition_row(each, found.limits) for each in found.partitions], columns=PARTITION_COLUMNS)

@@ -15,7 +15,7 @@ from firn.connector.references import Resolver
 from firn.secrets import secret_reader
 from firn.settings import load_settings
 from firn.supervisor.result import Outcome
-from flows.supervision.driver import Place, by_whom, report_of, run_once
+from flows.supervision.driver import Place, report_of, run_once
 from spark_jobs.sink.telemetry.progress import RunReport
 
 _HEALTH_SECONDS = 3.0
@@ -37,12 +37,13 @@ def run_sink(config: Path, *, once: bool) -> RunReport:
 
 
 def _supervised(place: Place) -> Outcome:
+    from firn.ledger.control import requester
     from firn.supervisor.policy import policy_of
     from flows.prefect_ui.publishing import LogTelling
     from flows.supervision.attended import supervise
 
     config = load_sink_config(place.config, Resolver(secret_reader(place.settings)))
-    policy = policy_of(config, by=by_whom(), patience_seconds=place.settings.sink_patience_seconds)
+    policy = policy_of(config, by=requester(), patience_seconds=place.settings.sink_patience_seconds)
     return supervise(place, policy, LogTelling(log), log)
 
 

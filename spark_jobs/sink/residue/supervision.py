@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from snowflake.connector import SnowflakeConnection
 
-from firn.ledger.control import TABLE, SinkRecord, SinkRecords, State, Wanted
+from firn.ledger.control import TABLE, ControlTable
+from firn.ledger.control_record import ControlRecord, DesiredState, State
 from firn.snowflake.identifiers import Namespace
 from spark_jobs.sink.residue.finding import Finding
 
@@ -23,7 +24,7 @@ class Supervision:
 
     namespace: Namespace
     sink: str
-    record: SinkRecord | None
+    record: ControlRecord | None
 
     def findings(self) -> list[Finding]:
         """The row."""
@@ -37,17 +38,17 @@ class Supervision:
     def remove(self, connection: SnowflakeConnection) -> None:
         """Delete the row, unless somebody wants something since that a start must know of."""
         if self.record is not None:
-            SinkRecords(self.namespace, self.sink).forget(connection)
+            ControlTable(self.namespace, self.sink).remove(connection)
 
 
 def look_at_supervision(connection: SnowflakeConnection, namespace: Namespace, sink: str) -> Supervision:
     """Read the row; also where there is no table."""
-    return Supervision(namespace, sink, SinkRecords(namespace, sink).read(connection))
+    return Supervision(namespace, sink, ControlTable(namespace, sink).read(connection))
 
 
-def _holds_off(record: SinkRecord) -> str:
+def _holds_off(record: ControlRecord) -> str:
     """Why a start by schedule does nothing; empty where it starts the sink."""
-    if record.wanted is not Wanted.RUNNING:
-        by = f" by {record.wanted_by}" if record.wanted_by else ""
-        return f"{record.wanted.value}{by}: it keeps schedules from starting the sink"
+    if record.desired is not DesiredState.RUNNING:
+        by = f" by {record.desired_by}" if record.desired_by else ""
+        return f"{record.desired.value}{by}: it keeps schedules from starting the sink"
     return "failed: it keeps schedules from starting the sink" if record.state is State.FAILED else ""

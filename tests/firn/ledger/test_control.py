@@ -15,7 +15,8 @@ import pytest
 from snowflake.connector import SnowflakeConnection
 
 from firn.errors import TerminalError
-from firn.ledger.control import SinkRecord, SinkRecords, State, Wanted, read_all
+from firn.ledger.control import ControlTable, read_all
+from firn.ledger.control_record import ControlRecord, DesiredState, State
 from firn.snowflake.connection import SnowflakeLogin, connect, execute, query
 from firn.snowflake.identifiers import Namespace
 from tests.support.sinks import login_of
@@ -50,8 +51,8 @@ def sink() -> str:
 
 
 @pytest.fixture
-def records(connection: SnowflakeConnection, namespace: Namespace, sink: str) -> SinkRecords:
-    made = SinkRecords(namespace, sink)
+def records(connection: SnowflakeConnection, namespace: Namespace, sink: str) -> ControlTable:
+    made = ControlTable(namespace, sink)
     made.ensure(connection)
     return made
 
@@ -60,23 +61,23 @@ def records(connection: SnowflakeConnection, namespace: Namespace, sink: str) ->
 def test_before_anybody_made_the_table_there_is_nothing(connection, login, stack) -> None:
     with schema_of_its_own(stack.settings, "EMPTY") as name:
         empty = Namespace(login.database, name)
-        assert SinkRecords(empty, "orders").read(connection) is None
+        assert ControlTable(empty, "orders").read(connection) is None
         assert read_all(connection, empty) == []
 
 
 @pytest.mark.stack
 def test_what_is_wanted_is_kept_apart_from_what_was_seen(connection, records, sink) -> None:
     assert records.read(connection) is None
-    records.want(connection, Wanted.PAUSED, "anna@laptop")
-    wanted = records.read(connection)
-    assert (wanted.sink, wanted.wanted, wanted.wanted_by) == (sink, Wanted.PAUSED, "anna@laptop")
-    assert (wanted.state, wanted.updated_at, wanted.silent_seconds) == (State.STOPPED, None, None)
-    assert datetime.now(UTC) - wanted.wanted_at < timedelta(minutes=1)
+    records.request(connection, DesiredState.PAUSED, "anna@laptop")
+    desired = records.read(connection)
+    assert (desired.sink, desired.desired, desired.desired_by) == (sink, DesiredState.PAUSED, "anna@laptop")
+    assert (desired.state, desired.updated_at, desired.silent_seconds) == (State.STOPPED, None, None)
+    assert datetime.now(UTC) - desired.desired_at < timedelta(minutes=1)
 
-    records.note(connection, State.FAILED, why="it's over", next_step="do so", stats={"restarts": 3})
+    records.report(connection, State.FAILED, reason="it's over", next_step="do so", stats={"restarts": 3})
     seen = records.read(connection)
-    assert (seen.wanted, seen.wanted_by, seen.wanted_at) == (Wanted.PAUSED, "anna@laptop", wanted.wanted_at)
-    assert (seen.state, seen.why, seen.next_step) == (State.FAILED, "it's over", "do so")
+    assert (seen.desired, seen.desired_by, seen.desired_at) == (DesiredState.PAUSED, "anna@laptop", desired.desired_at)
+    assert (seen.state, seen.reason, seen.next_step) == (State.FAILED, "it's over", "do so")
     assert seen.stats == {"restarts": 3, "host": socket.gethostname(), "pid": os.getpid()}
     assert seen.updated_at is not None
     assert 0 <= seen.silent_seconds < 60
@@ -84,35 +85,35 @@ def test_what_is_wanted_is_kept_apart_from_what_was_seen(connection, records, si
 
 @pytest.mark.stack
 def test_a_state_began_when_it_changed_not_when_it_was_said_again(connection, records) -> None:
-    records.note(connection, State.RUNNING)
+    records.report(connection, State.RUNNING)
     first = records.read(connection)
-    records.note(connection, State.RUNNING, stats={"tasks": 2})
+    records.report(connection, State.RUNNING, stats={"tasks": 2})
     again = records.read(connection)
     assert again.since == first.since
     assert again.updated_at > first.updated_at
-    records.note(connection, State.STALLED, why="no offset moved")
+    records.report(connection, State.STALLED, reason="no offset moved")
     stalled = records.read(connection)
     assert stalled.since > first.since
-    records.note(connection, State.RUNNING)
-    assert records.read(connection).why == ""
+    records.report(connection, State.RUNNING)
+    assert records.read(connection).reason == ""
 
 
 @pytest.mark.stack
 def test_the_first_state_a_supervisor_sees_begins_when_it_says_so(connection, records) -> None:
-    records.want(connection, Wanted.STOPPED, "anna")
+    records.request(connection, DesiredState.STOPPED, "anna")
     asked = records.read(connection)
-    records.note(connection, State.STOPPED)
+    records.report(connection, State.STOPPED)
     assert records.read(connection).since > asked.since
 
 
 @pytest.mark.stack
 def test_a_failure_stands_until_somebody_asks_for_something(connection, records) -> None:
-    records.note(connection, State.FAILED, why="fenced")
+    records.report(connection, State.FAILED, reason="fenced")
     assert records.read(connection).failed
-    records.want(connection, Wanted.RUNNING, "anna")
+    records.request(connection, DesiredState.RUNNING, "anna")
     assert not records.read(connection).failed
-    records.note(connection, State.STARTING)
-    records.note(connection, State.FAILED, why="fenced")
+    records.report(connection, State.STARTING)
+    records.report(connection, State.FAILED, reason="fenced")
     assert records.read(connection).failed
 
 
@@ -125,13 +126,13 @@ def test_many_first_writers_at_once_make_one_table_and_one_row_a_sink(login, nam
 
     def write(number: int) -> None:
         with connect(login) as own:
-            mine = SinkRecords(namespace, f"sink_{number % 2}")
+            mine = ControlTable(namespace, f"sink_{number % 2}")
             together.wait(30)
             mine.ensure(own)
             if number < 4:
-                mine.want(own, Wanted.PAUSED, f"writer {number}")
+                mine.request(own, DesiredState.PAUSED, f"writer {number}")
             else:
-                mine.note(own, State.RUNNING, stats={"writer": number})
+                mine.report(own, State.RUNNING, stats={"writer": number})
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(write, range(8)))
@@ -139,9 +140,9 @@ def test_many_first_writers_at_once_make_one_table_and_one_row_a_sink(login, nam
         rows = query(own, f"SELECT SINK, COUNT(*) AS N FROM {namespace.qualified('FIRN_SINKS')} GROUP BY SINK")
         assert {row["SINK"]: row["N"] for row in rows} == {"": 1, "sink_0": 1, "sink_1": 1}
         found = read_all(own, namespace)
-    assert [(each.sink, each.wanted, each.state) for each in found] == [
-        ("sink_0", Wanted.PAUSED, State.RUNNING),
-        ("sink_1", Wanted.PAUSED, State.RUNNING),
+    assert [(each.sink, each.desired, each.state) for each in found] == [
+        ("sink_0", DesiredState.PAUSED, State.RUNNING),
+        ("sink_1", DesiredState.PAUSED, State.RUNNING),
     ]
 
 
@@ -149,23 +150,23 @@ def test_many_first_writers_at_once_make_one_table_and_one_row_a_sink(login, nam
 def test_a_table_without_its_lock_row_is_refused(connection, login, stack) -> None:
     with schema_of_its_own(stack.settings, "NOLOCK") as name:
         other = Namespace(login.database, name)
-        records = SinkRecords(other, "orders")
+        records = ControlTable(other, "orders")
         records.ensure(connection)
         execute(connection, f"DELETE FROM {other.qualified('FIRN_SINKS')} WHERE SINK = ''")
         with pytest.raises(TerminalError, match="no lock row"):
-            records.want(connection, Wanted.PAUSED, "anna")
+            records.request(connection, DesiredState.PAUSED, "anna")
 
 
 @pytest.mark.stack
 def test_words_of_another_version_and_broken_numbers_do_not_break_a_look(connection, namespace, records, sink) -> None:
-    records.note(connection, State.RUNNING, stats={"tasks": 1})
+    records.report(connection, State.RUNNING, stats={"tasks": 1})
     table = namespace.qualified("FIRN_SINKS")
     execute(connection, f"UPDATE {table} SET STATE = 'resting', WANTED = 'sleep', STATS = 'oops' WHERE SINK = '{sink}'")
     found = records.read(connection)
-    assert (found.state, found.wanted, found.stats) == (State.STOPPED, Wanted.RUNNING, {})
+    assert (found.state, found.desired, found.stats) == (State.STOPPED, DesiredState.RUNNING, {})
 
 
 def test_a_failure_that_nobody_answered_stands() -> None:
     now = datetime.now(UTC)
-    assert SinkRecord("s", state=State.FAILED, since=now).failed
-    assert not SinkRecord("s", state=State.STALLED, since=now).failed
+    assert ControlRecord("s", state=State.FAILED, since=now).failed
+    assert not ControlRecord("s", state=State.STALLED, since=now).failed

@@ -15,10 +15,11 @@ from firn.kafka import cluster, record_ages
 from firn.kafka.client import KafkaClient
 from firn.kafka.partitions import TopicPartition as Where
 from firn.kafka.properties import KafkaProperty
-from firn.ledger.control import SinkRecords, State, Wanted
+from firn.ledger.control import ControlTable
+from firn.ledger.control_record import DesiredState, State
 from firn.ledger.positions import Move
 from firn.ledger.table import LedgerTable
-from firn.operations.observation import Observer
+from firn.operations.observer import Observer
 from firn.sinks.context import SinkContext, resolve
 from firn.sinks.topics import partitions_of
 from firn.snowflake.connection import connect, execute
@@ -73,7 +74,7 @@ def by_number(found) -> dict[int, object]:
 def test_before_its_first_start_a_sink_has_lag_and_no_owner(topic, context, new_observer) -> None:
     topic.send([b"x"] * 3)
     found = new_observer(context).look()
-    assert (found.owner, found.record, found.wanted, found.last_commit) == (None, None, Wanted.RUNNING, None)
+    assert (found.owner, found.record, found.desired, found.last_commit) == (None, None, DesiredState.RUNNING, None)
     first, second = found.partitions
     assert (first.table, first.next_offset, first.end_offset, first.lag, first.state) == (topic.table, 0, 3, 3, "new")
     assert (second.lag, second.lag_seconds) == (0, None)
@@ -119,16 +120,16 @@ def test_kafka_alone_is_asked_where_the_ledger_costs_money(topic, context, new_o
 
 
 def test_what_is_wanted_comes_with_the_look(stack, context, new_observer) -> None:
-    records = SinkRecords(context.namespace, context.config.name)
+    records = ControlTable(context.namespace, context.config.name)
     with connect(context.login) as connection:
         records.ensure(connection)
-        records.note(connection, State.STALLED, why="no offset moved")
-        records.want(connection, Wanted.PAUSED, "anna")
+        records.report(connection, State.STALLED, reason="no offset moved")
+        records.request(connection, DesiredState.PAUSED, "anna")
     try:
         found = new_observer(context).look()
     finally:
         forget(stack.settings, context.config.name)
-    assert (found.wanted, found.record.state) == (Wanted.PAUSED, State.STALLED)
+    assert (found.desired, found.record.state) == (DesiredState.PAUSED, State.STALLED)
 
 
 def test_a_position_past_the_end_is_ahead_and_a_topic_made_again_is_told(topic, context, new_observer) -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from firn.connector.config import BufferConfig, SinkConfig
 from firn.errors import TransientError
-from firn.ledger.control import SinkRecord, State, Wanted
+from firn.ledger.control_record import ControlRecord, DesiredState, State
 from firn.ledger.owner import Owner, Totals
-from firn.operations.health import Word, judge
+from firn.operations.health import diagnose
 from firn.operations.observation import Observation, PartitionLag
-from firn.operations.status import Status
+from firn.operations.status import LagLimits, Status
 from firn.operations.status_lines import figures, partition_row, sink_row
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -28,18 +28,25 @@ def ago(seconds: float) -> datetime:
     return NOW - timedelta(seconds=seconds)
 
 
-def record(state: State, *, wanted: Wanted = Wanted.RUNNING, since: float = 300, silent: float = 10, **more: object):
-    asked = {"wanted_by": "anna@desk", "wanted_at": ago(since + 1)} if wanted is not Wanted.RUNNING else {}
-    words = {"why": "It broke.", "next_step": "Mend it."} if state in (State.FAILED, State.STALLED) else {}
-    found = SinkRecord(
-        "orders", wanted=wanted, state=state, since=ago(since), updated_at=ago(silent), silent_seconds=silent, **words
+def record(
+    state: State,
+    *,
+    desired: DesiredState = DesiredState.RUNNING,
+    since: float = 300,
+    silent: float = 10,
+    **more: object,
+):
+    asked = {"desired_by": "anna@desk", "desired_at": ago(since + 1)} if desired is not DesiredState.RUNNING else {}
+    words = {"reason": "It broke.", "next_step": "Mend it."} if state in (State.FAILED, State.STALLED) else {}
+    found = ControlRecord(
+        "orders", desired=desired, state=state, since=ago(since), updated_at=ago(silent), silent_seconds=silent, **words
     )
     return replace(found, **{**asked, **more})
 
 
 def seen(
     owner: Owner | None = LIVES,
-    row: SinkRecord | None = None,
+    row: ControlRecord | None = None,
     *,
     lag: int = 0,
     oldest: float | None = None,
@@ -47,13 +54,13 @@ def seen(
     **partition: object,
 ) -> Observation:
     one = PartitionLag("order-events", 0, "ORDERS", 100, 100 + lag, lag, oldest if lag else None)
-    wanted = row.wanted if row else Wanted.RUNNING
+    desired = row.desired if row else DesiredState.RUNNING
     last = None if commit is None else ago(commit)
-    return Observation(NOW, (replace(one, **partition),), owner, wanted, row, last)
+    return Observation(NOW, (replace(one, **partition),), owner, desired, row, last)
 
 
-def paused(state: State = State.PAUSED) -> SinkRecord:
-    return record(state, wanted=Wanted.PAUSED)
+def paused(state: State = State.PAUSED) -> ControlRecord:
+    return record(state, desired=DesiredState.PAUSED)
 
 
 @pytest.mark.parametrize(
@@ -76,10 +83,10 @@ def paused(state: State = State.PAUSED) -> SinkRecord:
         ("Failed", seen(ENDED, record(State.FAILED))),
         ("Failed", seen(SILENT, record(State.FAILED))),
         ("Running", seen(LIVES, record(State.FAILED))),  # somebody else runs it since
-        ("Stopped", seen(ENDED, record(State.FAILED, wanted_at=ago(10)))),  # answered by a resume since
+        ("Stopped", seen(ENDED, record(State.FAILED, desired_at=ago(10)))),  # answered by a resume since
         ("Paused", seen(ENDED, paused())),
         ("Paused", seen(None, paused(State.STOPPED), commit=None)),
-        ("Stopped", seen(ENDED, record(State.STOPPED, wanted=Wanted.STOPPED))),
+        ("Stopped", seen(ENDED, record(State.STOPPED, desired=DesiredState.STOPPED))),
         ("Stopped", seen(ENDED)),
         ("Stopped", seen(ENDED, record(State.RUNNING))),
         ("Stopped", seen(None, commit=None)),
@@ -88,54 +95,55 @@ def paused(state: State = State.PAUSED) -> SinkRecord:
         ("Unknown", seen(SILENT, record(State.STARTING, silent=900))),
     ],
 )
-def test_the_word_follows_from_life_and_positions(word: str, found: Observation) -> None:
-    assert judge(CONFIG, found).word == word
+def test_the_state_follows_from_life_and_positions(word: str, found: Observation) -> None:
+    assert diagnose(CONFIG, found).state.word == word
 
 
 def test_what_an_open_transaction_keeps_back_does_not_stall_the_sink_and_is_told() -> None:
-    blocked = judge(CONFIG, seen(lag=5, oldest=900, commit=900, blocked=5, state="blocked"))
-    assert blocked.word is Word.RUNNING
-    assert "open transaction: order-events-0 from offset 100" in blocked.why
+    blocked = diagnose(CONFIG, seen(lag=5, oldest=900, commit=900, blocked=5, state="blocked"))
+    assert blocked.state is State.RUNNING
+    assert "open transaction: order-events-0 from offset 100" in blocked.reason
     assert "find-hanging" in blocked.next_step
-    assert judge(CONFIG, seen(lag=6, oldest=900, commit=900, blocked=5)).word is Word.STALLED
+    assert diagnose(CONFIG, seen(lag=6, oldest=900, commit=900, blocked=5)).state is State.STALLED
 
 
 def test_what_waits_for_company_is_not_stalled() -> None:
     patient = replace(CONFIG, buffer=BufferConfig(records=100, seconds=60, bytes=10**6))
-    assert judge(patient, seen(lag=5, oldest=60, commit=60)).word is Word.RUNNING
-    assert judge(patient, seen(lag=5, oldest=110, commit=110)).word is Word.STALLED
-    assert judge(patient, seen(lag=100, oldest=60, commit=60)).word is Word.STALLED
+    assert diagnose(patient, seen(lag=5, oldest=60, commit=60)).state is State.RUNNING
+    assert diagnose(patient, seen(lag=5, oldest=110, commit=110)).state is State.STALLED
+    assert diagnose(patient, seen(lag=100, oldest=60, commit=60)).state is State.STALLED
 
 
 def test_a_failure_says_why_since_when_and_what_to_do() -> None:
-    found = judge(CONFIG, seen(ENDED, record(State.FAILED, since=120)))
-    assert (found.why, found.next_step, found.since) == ("It broke.", "Mend it.", ago(120))
+    found = diagnose(CONFIG, seen(ENDED, record(State.FAILED, since=120)))
+    assert (found.reason, found.next_step, found.since) == ("It broke.", "Mend it.", ago(120))
 
 
 def test_silence_begins_with_the_last_sign_of_life() -> None:
-    found = judge(CONFIG, seen(SILENT))
+    found = diagnose(CONFIG, seen(SILENT))
     assert found.since == ago(600)
-    assert "No sign of life for 10 minutes" in found.why
+    assert "No sign of life for 10 minutes" in found.reason
     assert "firn sink run" in found.next_step
 
 
 def test_a_pause_says_who_asked_for_it_and_how_to_go_on() -> None:
-    found = judge(CONFIG, seen(ENDED, paused()))
-    assert "anna@desk" in found.why
+    found = diagnose(CONFIG, seen(ENDED, paused()))
+    assert "anna@desk" in found.reason
     assert "firn sink resume" in found.next_step
-    assert "to be paused by anna@desk" in judge(CONFIG, seen(row=paused(State.RUNNING))).why
+    working = diagnose(CONFIG, seen(row=paused(State.RUNNING)))
+    assert working.reason == "Pause requested by anna@desk; the current batch is finishing."
 
 
 def test_where_kafka_is_silent_the_ledger_still_tells() -> None:
     blind = replace(seen(), partitions=())
-    assert judge(CONFIG, blind, FAULT).word is Word.UNKNOWN
-    assert "Kafka does not answer" in judge(CONFIG, blind, FAULT).why
+    assert diagnose(CONFIG, blind, FAULT).state is State.UNKNOWN
+    assert "Kafka does not answer" in diagnose(CONFIG, blind, FAULT).reason
     stalled = replace(seen(row=record(State.STALLED), commit=400), partitions=())
-    assert judge(CONFIG, stalled, FAULT).word is Word.STALLED
-    assert judge(CONFIG, replace(seen(ENDED, paused()), partitions=()), FAULT).word is Word.PAUSED
+    assert diagnose(CONFIG, stalled, FAULT).state is State.STALLED
+    assert diagnose(CONFIG, replace(seen(ENDED, paused()), partitions=()), FAULT).state is State.PAUSED
     nothing = Status.of(CONFIG, None, FAULT)
-    assert (nothing.verdict.word, nothing.verdict.next_step) == (Word.UNKNOWN, "Check the network.")
-    assert (nothing.row()["lag"], nothing.row()["tasks"], nothing.well) == (None, None, False)
+    assert (nothing.diagnosis.state, nothing.diagnosis.next_step) == (State.UNKNOWN, "Check the network.")
+    assert (nothing.row()["lag"], nothing.row()["tasks"], nothing.needs_attention) == (None, None, True)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +159,7 @@ def test_where_kafka_is_silent_the_ledger_still_tells() -> None:
     ],
 )
 def test_a_probe_fails_where_somebody_has_to_look(found: Observation, well: bool) -> None:
-    assert Status.of(CONFIG, found).well is well
+    assert Status.of(CONFIG, found).needs_attention is not well
 
 
 def marks(found: Observation, config: SinkConfig = CONFIG) -> dict[str, str]:
@@ -223,4 +231,17 @@ def test_a_line_of_many_names_what_to_look_at() -> None:
     ],
 )
 def test_a_partition_has_its_mark(partition: dict[str, object], mark: str) -> None:
-    assert partition_row(seen(**partition).partitions[0])["mark"] == mark
+    assert partition_row(seen(**partition).partitions[0], LagLimits())["mark"] == mark
+
+
+def test_limits_of_lag_are_those_that_the_supervisor_was_given() -> None:
+    stats = {"lag_limit_records": 5000, "lag_limit_seconds": 600.0}
+    status = Status.of(CONFIG, seen(row=record(State.RUNNING, stats=stats), lag=4999, oldest=700))
+    shown = {each.figure: (each.good, each.mark) for each in figures(status)}
+    assert (shown["lag"], shown["oldest record"]) == (("< 5000", "good"), ("< 10 minutes", "look"))
+    assert partition_row(status.partitions[0], status.limits)["mark"] == "look"
+    unconfigured = Status.of(
+        CONFIG, seen(row=record(State.RUNNING, stats=dict.fromkeys(stats, 0)), lag=4999, oldest=700)
+    )
+    shown = {each.figure: (each.good, each.mark) for each in figures(unconfigured)}
+    assert (shown["lag"], shown["oldest record"]) == (("< 1000", "look"), ("", ""))

@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 
 from firn.errors import FirnError, TerminalError, TransientError
-from firn.ledger.control import SinkRecord, Wanted
+from firn.ledger.control_record import ControlRecord, DesiredState
 from firn.operations.observation import Observation
 from firn.sinks.context import SinkContext
 from firn.supervisor.observer import Looks
 
-SAID = Observation(datetime.now(UTC), (), None, Wanted.STOPPED, SinkRecord("s", Wanted.STOPPED, "ann"))
+SAID = Observation(datetime.now(UTC), (), None, DesiredState.STOPPED, ControlRecord("s", DesiredState.STOPPED, "ann"))
 
 
 class Blind:
@@ -48,7 +48,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
 
 def test_what_is_wanted_is_known_though_kafka_does_not_answer(looks: Looks) -> None:
     seen = looks.look()
-    assert (seen.wanted, seen.partitions, seen.unseen) == (Wanted.STOPPED, (), Blind.kafka)
+    assert (seen.desired, seen.partitions, seen.unseen) == (DesiredState.STOPPED, (), Blind.kafka)
 
 
 def test_a_look_at_kafka_alone_that_it_does_not_answer_raises(looks: Looks) -> None:

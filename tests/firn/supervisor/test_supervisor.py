@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from firn.errors import BadRecordError, ConfigError, FencedError, TerminalError, TransientError
-from firn.ledger.control import SinkRecord, State, Wanted
+from firn.ledger.control_record import ControlRecord, DesiredState, State
 from firn.ledger.owner import Owner
 from firn.supervisor.background import Errand
 from firn.supervisor.stall_detector import Patience
@@ -110,7 +110,7 @@ def test_a_broker_that_does_not_answer_is_a_stall_within_a_minute_and_recovers_w
     world.run()
     assert 140 <= world.when("stalled") <= 160
     assert 200 <= world.when("recovered") <= 206
-    stalled = next(why for _, state, why in world.notes if state is State.STALLED)
+    stalled = next(reason for _, state, reason in world.notes if state is State.STALLED)
     assert "Kafka does not answer." in stalled
 
 
@@ -172,13 +172,13 @@ def test_nobody_is_killed_because_snowflake_cannot_say_whether_they_live() -> No
 def test_pause_ends_the_driver_and_resume_starts_another() -> None:
     world = World()
 
-    def want(wanted: Wanted) -> None:
-        world.want(wanted, "ann")
+    def want(desired: DesiredState) -> None:
+        world.request(desired, "ann")
 
     world.script = {
-        50: lambda: want(Wanted.PAUSED),
+        50: lambda: want(DesiredState.PAUSED),
         60: lambda: setattr(world, "end_offset", 50),
-        400: lambda: want(Wanted.RUNNING),
+        400: lambda: want(DesiredState.RUNNING),
         560: world.supervisor.ask,
     }
     world.run()
@@ -191,7 +191,7 @@ def test_pause_ends_the_driver_and_resume_starts_another() -> None:
 
 def test_stop_ends_driver_and_supervision() -> None:
     world = World()
-    world.script = {50: lambda: world.want(Wanted.STOPPED, "ann")}
+    world.script = {50: lambda: world.request(DesiredState.STOPPED, "ann")}
     outcome = world.run()
     assert outcome.kind == "stopped"
     assert world.drivers[0].asked
@@ -201,7 +201,7 @@ def test_stop_ends_driver_and_supervision() -> None:
 def test_what_is_wanted_is_seen_within_the_look_interval_while_records_flow() -> None:
     world = World()
     world.each_second = world.commit
-    world.script = {50: lambda: world.want(Wanted.STOPPED, "ann")}
+    world.script = {50: lambda: world.request(DesiredState.STOPPED, "ann")}
     world.run()
     assert world.now <= 50 + world.policy.look + 2
 
@@ -230,7 +230,7 @@ def test_an_abort_stops_the_driver_at_once() -> None:
 class TestKeepAlive:
     def test_what_was_stopped_stays_so(self) -> None:
         world = World(keep_alive=True)
-        world.record = SinkRecord("s", Wanted.STOPPED, "ann")
+        world.record = ControlRecord("s", DesiredState.STOPPED, "ann")
         outcome = world.run()
         assert (outcome.kind, world.drivers, world.notes) == ("skipped", [], [])
         assert "ann" in outcome.sentence
@@ -238,8 +238,8 @@ class TestKeepAlive:
 
     def test_what_failed_for_good_is_not_tried_each_minute(self) -> None:
         world = World(keep_alive=True)
-        world.record = SinkRecord(
-            "s", state=State.FAILED, since=BEGUN, why="A column is gone.", stats={"terminal": True}
+        world.record = ControlRecord(
+            "s", state=State.FAILED, since=BEGUN, reason="A column is gone.", stats={"terminal": True}
         )
         outcome = world.run()
         assert outcome.kind == "skipped"
@@ -248,7 +248,7 @@ class TestKeepAlive:
     @pytest.mark.parametrize("stats", [{"terminal": False}, {}])
     def test_what_failed_and_may_pass_is_started(self, stats: dict[str, bool]) -> None:
         world = World(keep_alive=True)
-        world.record = SinkRecord("s", state=State.FAILED, since=BEGUN, stats=stats)
+        world.record = ControlRecord("s", state=State.FAILED, since=BEGUN, stats=stats)
         world.silent = 1000.0
         world.script = {30: world.supervisor.ask}
         world.run()
@@ -256,8 +256,8 @@ class TestKeepAlive:
 
     def test_a_resume_after_the_failure_counts(self) -> None:
         world = World(keep_alive=True)
-        world.record = SinkRecord(
-            "s", state=State.FAILED, since=BEGUN, wanted_at=BEGUN + timedelta(seconds=1), stats={"terminal": True}
+        world.record = ControlRecord(
+            "s", state=State.FAILED, since=BEGUN, desired_at=BEGUN + timedelta(seconds=1), stats={"terminal": True}
         )
         world.silent = 1000.0
         world.script = {30: world.supervisor.ask}
@@ -266,9 +266,9 @@ class TestKeepAlive:
 
     def test_a_paused_sink_is_watched_and_started_by_a_resume(self) -> None:
         world = World(keep_alive=True)
-        world.record = SinkRecord("s", Wanted.PAUSED)
+        world.record = ControlRecord("s", DesiredState.PAUSED)
         world.silent = 1000.0
-        world.script = {100: lambda: world.want(Wanted.RUNNING, "ann"), 200: world.supervisor.ask}
+        world.script = {100: lambda: world.request(DesiredState.RUNNING, "ann"), 200: world.supervisor.ask}
         world.run()
         assert len(world.drivers) == 1
         assert world.states() == ["paused", "starting", "running", "stopped"]
@@ -294,11 +294,11 @@ class TestKeepAlive:
 
 def test_a_start_by_hand_clears_a_stop() -> None:
     world = World(by="bob")
-    world.record = SinkRecord("s", Wanted.STOPPED, "ann")
+    world.record = ControlRecord("s", DesiredState.STOPPED, "ann")
     world.script = {30: world.supervisor.ask}
     world.run()
     assert len(world.drivers) == 1
-    assert (world.record.wanted, world.record.wanted_by) == (Wanted.RUNNING, "bob")
+    assert (world.record.desired, world.record.desired_by) == (DesiredState.RUNNING, "bob")
 
 
 def test_a_look_that_began_before_a_start_by_hand_was_written_down_is_not_obeyed() -> None:
@@ -314,7 +314,7 @@ def test_a_look_that_began_before_a_start_by_hand_was_written_down_is_not_obeyed
         return errand
 
     world = World(errand=in_time)
-    world.record = SinkRecord("s", Wanted.STOPPED, "ann")
+    world.record = ControlRecord("s", DesiredState.STOPPED, "ann")
 
     def answer() -> None:
         wish, look = late
@@ -335,9 +335,9 @@ def test_a_sink_that_is_wanted_again_before_it_has_stopped_goes_on() -> None:
 
     world.script = {
         45: stubborn,
-        50: lambda: world.want(Wanted.STOPPED, "ann"),
+        50: lambda: world.request(DesiredState.STOPPED, "ann"),
         100: lambda: world.driver.end(0, report={"sink": "s"}),
-        101: lambda: world.want(Wanted.RUNNING, "ann"),
+        101: lambda: world.request(DesiredState.RUNNING, "ann"),
         200: world.supervisor.ask,
     }
     assert world.run().kind == "ended"

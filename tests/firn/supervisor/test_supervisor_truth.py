@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from firn.errors import TransientError
-from firn.ledger.control import SinkRecord, State, Wanted
+from firn.ledger.control_record import ControlRecord, DesiredState, State
 from firn.ledger.owner import Owner
 from firn.supervisor.background import Errand
 from tests.support.supervision import BEGUN, SILENT, World
@@ -36,11 +36,11 @@ class SlowWorld(World):
 @pytest.mark.parametrize(
     "record",
     [
-        SinkRecord("s", state=State.FAILED, since=BEGUN, stats={"terminal": True}),
-        SinkRecord("s", Wanted.STOPPED, state=State.STOPPED),
+        ControlRecord("s", state=State.FAILED, since=BEGUN, stats={"terminal": True}),
+        ControlRecord("s", DesiredState.STOPPED, state=State.STOPPED),
     ],
 )
-def test_a_schedule_that_starts_nothing_changes_and_shows_nothing(record: SinkRecord) -> None:
+def test_a_schedule_that_starts_nothing_changes_and_shows_nothing(record: ControlRecord) -> None:
     world = SlowWorld(keep_alive=True)
     world.record, world.owner = record, Owner(1, "", 500.0)
     assert world.run().kind == "skipped"
@@ -82,7 +82,7 @@ def test_another_start_of_the_driver_is_no_recovery() -> None:
 def test_a_paused_sink_asks_snowflake_as_seldom_as_an_idle_one_though_records_wait() -> None:
     world = World()
     world.script = {
-        30: lambda: setattr(world, "record", SinkRecord("s", Wanted.PAUSED)),
+        30: lambda: setattr(world, "record", ControlRecord("s", DesiredState.PAUSED)),
         100: lambda: setattr(world, "end_offset", 50),
         200: world.looks.clear,
         1400: world.supervisor.ask,
@@ -104,24 +104,24 @@ def test_a_start_by_hand_is_not_undone_by_an_older_stop_that_could_not_be_cleare
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World()
-    world.record = SinkRecord("s", Wanted.STOPPED)
-    clear, refusals = world.want, [TransientError("Snowflake does not answer.")] * 2
+    world.record = ControlRecord("s", DesiredState.STOPPED)
+    clear, refusals = world.request, [TransientError("Snowflake does not answer.")] * 2
 
-    def want(wanted: Wanted, by: str) -> None:
+    def want(desired: DesiredState, by: str) -> None:
         if refusals:
             raise refusals.pop()
-        clear(wanted, by)
+        clear(desired, by)
 
-    monkeypatch.setattr(world, "want", want)
+    monkeypatch.setattr(world, "request", want)
     world.script = {60: world.supervisor.ask}
     assert world.run().kind == "ended"
-    assert world.record.wanted is Wanted.RUNNING
+    assert world.record.desired is DesiredState.RUNNING
 
 
 def test_a_start_by_schedule_leaves_a_driver_alone_that_somebody_starts() -> None:
     world = World(keep_alive=True)
     world.silent = 1000.0
-    world.record = SinkRecord("s", state=State.STARTING, silent_seconds=20.0, stats={"host": "h", "pid": 7})
+    world.record = ControlRecord("s", state=State.STARTING, silent_seconds=20.0, stats={"host": "h", "pid": 7})
     assert world.run().kind == "skipped"
     assert world.drivers == []
     late = World(keep_alive=True)
@@ -137,7 +137,10 @@ def test_what_people_want_is_done_while_kafka_does_not_answer(keep_alive: bool) 
     world = World(keep_alive=keep_alive)
     world.silent = 1000.0
     world.kafka_fault = SILENT
-    world.script = {100: lambda: world.want(Wanted.PAUSED, "ann"), 200: lambda: world.want(Wanted.STOPPED, "ann")}
+    world.script = {
+        100: lambda: world.request(DesiredState.PAUSED, "ann"),
+        200: lambda: world.request(DesiredState.STOPPED, "ann"),
+    }
     assert world.run().kind == "stopped"
     assert world.told("stalled", "recovered", "paused", "stopped") == ["stalled", "paused", "stopped"]
     assert 45 <= world.when("stalled") <= 60
@@ -147,13 +150,13 @@ def test_what_people_want_is_done_while_kafka_does_not_answer(keep_alive: bool) 
 
 def test_a_schedule_tells_no_stall_of_a_sink_that_was_stopped_while_kafka_does_not_answer() -> None:
     world = World(keep_alive=True)
-    world.record, world.kafka_fault = SinkRecord("s", Wanted.STOPPED, "ann"), SILENT
+    world.record, world.kafka_fault = ControlRecord("s", DesiredState.STOPPED, "ann"), SILENT
     assert world.run().kind == "skipped"
     assert (world.told(), world.drivers) == ([], [])
 
 
-@pytest.mark.parametrize("wanted", [Wanted.PAUSED, Wanted.STOPPED])
-def test_a_run_that_watches_tells_nothing_of_what_the_run_it_watches_does(wanted: Wanted) -> None:
+@pytest.mark.parametrize("desired", [DesiredState.PAUSED, DesiredState.STOPPED])
+def test_a_run_that_watches_tells_nothing_of_what_the_run_it_watches_does(desired: DesiredState) -> None:
     world = World(keep_alive=True)
     world.owner = Owner(4, "other", 3.0)
     said: list[str] = []
@@ -162,26 +165,26 @@ def test_a_run_that_watches_tells_nothing_of_what_the_run_it_watches_does(wanted
         said.append(world.snapshot.state.value if world.snapshot else "")
 
     world.script = {
-        100: lambda: world.want(wanted, "ann"),
+        100: lambda: world.request(desired, "ann"),
         190: look,  # its driver brings its batch to an end
         200: lambda: setattr(world, "owner", Owner(4, "", 3.0)),
         290: look,
-        300: lambda: world.want(Wanted.RUNNING, "ann"),
+        300: lambda: world.request(DesiredState.RUNNING, "ann"),
         310: lambda: setattr(world, "owner", Owner(5, "other", 3.0)),
         400: world.supervisor.ask,
     }
     world.run()
     look()
     assert said[0] == "running"
-    assert said[-1] == "stopped" if wanted is Wanted.STOPPED else said[1] == "paused"
+    assert said[-1] == "stopped" if desired is DesiredState.STOPPED else said[1] == "paused"
     assert (world.told(), world.drivers, world.notes) == ([], [], [])
 
 
 def test_a_pause_is_no_restart() -> None:
     world = World()
     world.script = {
-        50: lambda: world.want(Wanted.PAUSED, "ann"),
-        150: lambda: world.want(Wanted.RUNNING, "ann"),
+        50: lambda: world.request(DesiredState.PAUSED, "ann"),
+        150: lambda: world.request(DesiredState.RUNNING, "ann"),
         300: world.supervisor.ask,
     }
     world.run()
@@ -204,9 +207,9 @@ def test_rates_are_written_down_with_the_commit_that_they_are_of() -> None:
 
 def test_a_pause_names_who_asked_for_it() -> None:
     world = World()
-    world.script = {50: lambda: world.want(Wanted.PAUSED, "ann"), 150: world.supervisor.ask}
+    world.script = {50: lambda: world.request(DesiredState.PAUSED, "ann"), 150: world.supervisor.ask}
     world.run()
-    assert next(why for _, state, why in world.notes if state is State.PAUSED) == "It was paused by ann."
+    assert next(reason for _, state, reason in world.notes if state is State.PAUSED) == "It was paused by ann."
 
 
 def test_a_commit_before_this_supervisor_began_is_the_last_one_still() -> None:

@@ -18,7 +18,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from firn.ledger.control import State
+from firn.ledger.control_record import State
 from firn.operations.observation import PartitionLag
 from firn.supervisor.snapshot import Sample, Snapshot
 from flows.prefect_ui.charts import MAX_POINTS, Chart, Point, short
@@ -80,7 +80,9 @@ def points(*values: float | None, step: float = 10.0) -> list[Point]:
 
 
 def test_the_word_and_what_to_do_come_first() -> None:
-    text = status_markdown(snapshot(state=State.STALLED, why="No offset moved.", next_step="Look at `firn sink logs`."))
+    text = status_markdown(
+        snapshot(state=State.STALLED, reason="No offset moved.", next_step="Look at `firn sink logs`.")
+    )
     lines = [line for line in text.splitlines() if line]
     assert lines[:3] == [
         "# orders: Stalled",
@@ -148,14 +150,14 @@ def test_of_many_partitions_those_behind_are_shown() -> None:
 
 def test_text_from_outside_stays_text() -> None:
     words = "1 < 2 & a|b *c* [x](http://y) # no heading `firn sink run <config>`"
-    text = status_markdown(snapshot(why=words, errors=1, last_error=words))
+    text = status_markdown(snapshot(reason=words, errors=1, last_error=words))
     assert r"1 &lt; 2 &amp; a|b \*c\* \[x\](http://y) \# no heading `firn sink run <config>`" in text
     assert table(text, "Figures")["errors"][0].endswith("`firn sink run <config>`")
-    assert "\\`<b>" not in status_markdown(snapshot(why="odd ` <b>"))
+    assert "\\`<b>" not in status_markdown(snapshot(reason="odd ` <b>"))
 
 
 def test_lines_of_an_error_stay_lines() -> None:
-    text = status_markdown(snapshot(why="It stopped at:\n  orders-0 offset 7: bad\n# orders-1 offset 9: bad"))
+    text = status_markdown(snapshot(reason="It stopped at:\n  orders-0 offset 7: bad\n# orders-1 offset 9: bad"))
     assert "**Why:** It stopped at:\\\norders-0 offset 7: bad\\\n\\# orders-1 offset 9: bad\n\n" in text
 
 

@@ -204,15 +204,15 @@ from firn.child import Child
 from firn.settings import Settings
 from flows.supervision import attended
 from flows.prefect_ui.publishing import LogTelling
-from firn.ledger.control import Wanted
+from firn.ledger.control_record import DesiredState
 from firn.operations.observation import Observation
 from firn.supervisor.policy import Policy
 
 class Nothing:
-    def look(self, *, ledger=True): return Observation(datetime.now(UTC), (), None, Wanted.RUNNING, None)
+    def look(self, *, ledger=True): return Observation(datetime.now(UTC), (), None, DesiredState.RUNNING, None)
     def close(self): pass
-    def note(self, *args, **more): pass
-    def want(self, *args): pass
+    def report(self, *args, **more): pass
+    def request(self, *args): pass
 
 attended.Looks = attended.Notes = lambda read: Nothing()
 from firn.supervisor import launcher

@@ -18,7 +18,8 @@ from firn.errors import ConfigError, FencedError, TerminalError, TransientError
 from firn.kafka import cluster
 from firn.kafka.client import client_from_settings
 from firn.kafka.partitions import TopicPartition
-from firn.ledger.control import SinkRecords, State, Wanted
+from firn.ledger.control import ControlTable
+from firn.ledger.control_record import DesiredState, State
 from firn.ledger.owner import CleaningError, SinkRunsError
 from firn.ledger.positions import Position
 from firn.ledger.rows import LedgerRows
@@ -232,9 +233,9 @@ def waits_for_a_lock(sink: LeftSink) -> bool:
     return any(row["status"] == "WAITING" for row in query(sink.connection, "SHOW LOCKS IN ACCOUNT"))
 
 
-def record(sink: LeftSink) -> SinkRecords:
+def record(sink: LeftSink) -> ControlTable:
     """Its row in FIRN_SINKS, where the table is made."""
-    records = SinkRecords(sink.namespace, sink.name)
+    records = ControlTable(sink.namespace, sink.name)
     records.ensure(sink.connection)
     return records
 
@@ -242,30 +243,30 @@ def record(sink: LeftSink) -> SinkRecords:
 @pytest.mark.stack
 def test_the_row_of_its_supervisor_goes_too(full: LeftSink) -> None:
     records, others = record(full), record(full.renamed(f"{full.name}2"))
-    records.note(full.connection, State.STOPPED)
-    others.note(full.connection, State.STOPPED)
+    records.report(full.connection, State.STOPPED)
+    others.report(full.connection, State.STOPPED)
     clean(full)
     assert records.read(full.connection) is None
     assert others.read(full.connection) is not None
 
 
 @pytest.mark.stack
-@pytest.mark.parametrize("why", [Wanted.PAUSED, Wanted.STOPPED, State.FAILED])
+@pytest.mark.parametrize("why", [DesiredState.PAUSED, DesiredState.STOPPED, State.FAILED])
 def test_a_row_that_keeps_schedules_from_starting_the_sink_is_left_to_a_person(
-    full: LeftSink, why: Wanted | State
+    full: LeftSink, why: DesiredState | State
 ) -> None:
     records = record(full)
-    if isinstance(why, Wanted):
-        records.want(full.connection, why, "ann")
+    if isinstance(why, DesiredState):
+        records.request(full.connection, why, "ann")
     else:
-        records.note(full.connection, why)
+        records.report(full.connection, why)
     (found,) = [each for each in cleaner(full).look().findings() if each.what == "supervisor's row"]
     assert found.action == "leave"
     assert found.detail.startswith(why.value)
     clean(full)
     kept = records.read(full.connection)
     assert kept is not None
-    assert why in (kept.wanted, kept.state)
+    assert why in (kept.desired, kept.state)
     assert found.by_hand.startswith(f"DELETE FROM {full.namespace.qualified('FIRN_SINKS')} WHERE SINK = '{full.name}';")
 
 

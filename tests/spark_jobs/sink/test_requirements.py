@@ -15,7 +15,8 @@ from firn.connector.config import SinkConfig, TableConfig
 from firn.errors import ConfigError, FirnError, PrivilegeError
 from firn.kafka.client import KafkaClient
 from firn.kafka.partitions import KafkaPartition, TopicPartition
-from firn.ledger.control import SinkRecords, State
+from firn.ledger.control import ControlTable
+from firn.ledger.control_record import State
 from firn.ledger.schema_changes import SchemaChanges
 from firn.ledger.table import LedgerTable
 from firn.settings import Settings
@@ -140,9 +141,9 @@ class Bench:
     def note(self, connection: SnowflakeConnection) -> None:
         """What a supervisor writes of a sink that is new to it."""
         self._claims += 1
-        records = SinkRecords(self.namespace, f"needy{self._claims}")
+        records = ControlTable(self.namespace, f"needy{self._claims}")
         records.ensure(connection)
-        records.note(connection, State.RUNNING)
+        records.report(connection, State.RUNNING)
 
     def evolve(self, connection: SnowflakeConnection) -> None:
         """Find the table too narrow for a record, as a task would."""
@@ -203,7 +204,7 @@ def made(bench: Bench) -> Bench:
     """The same when the sink's objects are there, and belong to somebody else."""
     with connect_as_admin(bench) as admin:
         LedgerTable(bench.namespace, "any").ensure(admin)
-        SinkRecords(bench.namespace, "any").ensure(admin)
+        ControlTable(bench.namespace, "any").ensure(admin)
         ensure_variant_table(admin, bench.namespace, TABLE, create=True, tables=TableConfig())
         bench.stage.ensure(admin)
     for privilege in (*LATER, ALSO):

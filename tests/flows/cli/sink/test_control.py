@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import socket
 import threading
 import uuid
@@ -14,7 +15,8 @@ import pytest
 from firn.connector.parse import load_sink_config
 from firn.errors import TransientError
 from firn.kafka import cluster
-from firn.ledger.control import SinkRecord, SinkRecords, State, Wanted
+from firn.ledger.control import ControlTable
+from firn.ledger.control_record import ControlRecord, DesiredState, State
 from firn.ledger.table import LedgerTable
 from firn.sinks.topics import partitions_of
 from firn.snowflake.connection import SnowflakeLogin, connect
@@ -49,7 +51,7 @@ class Ledger:
         self.login, self.config = login, load_sink_config(file)
         self.namespace = Namespace(login.database, login.schema)
         self.table = LedgerTable(self.namespace, self.config.name, "a-run")
-        self.records = SinkRecords(self.namespace, self.config.name)
+        self.records = ControlTable(self.namespace, self.config.name)
         self.admin = cluster.admin_client(topic.client)
 
     def claim(self) -> int:
@@ -62,9 +64,9 @@ class Ledger:
     def note(self, state: State) -> None:
         with connect(self.login) as connection:
             self.records.ensure(connection)
-            self.records.note(connection, state)
+            self.records.report(connection, state)
 
-    def read(self) -> SinkRecord | None:
+    def read(self) -> ControlRecord | None:
         with connect(self.login) as connection:
             return self.records.read(connection)
 
@@ -79,9 +81,9 @@ def test_who_wants_what_is_written_down_where_nobody_runs(firn, file, ledger) ->
     assert f"Sink {ledger.config.name} is to be stopped. Nobody runs it now" in said
     assert f"{ledger.config.name}: Stopped." in said
     found = ledger.read()
-    assert (found.wanted, found.wanted_by) == (Wanted.STOPPED, f"{getpass.getuser()}@{socket.gethostname()}")
+    assert (found.desired, found.desired_by) == (DesiredState.STOPPED, f"{getpass.getuser()}@{socket.gethostname()}")
     assert "Paused." in firn("pause", file, "--wait").stderr
-    assert ledger.read().wanted is Wanted.PAUSED
+    assert ledger.read().desired is DesiredState.PAUSED
 
 
 def test_a_run_without_a_supervisor_has_to_be_ended_by_hand(firn, file, ledger) -> None:
@@ -96,7 +98,7 @@ def test_a_wait_lasts_until_it_is_so(firn, file, ledger) -> None:
 
     def obey() -> None:
         """What a supervisor does."""
-        wait_until(lambda: ledger.read().wanted is Wanted.PAUSED, what="the pause is written down")
+        wait_until(lambda: ledger.read().desired is DesiredState.PAUSED, what="the pause is written down")
         with connect(ledger.login) as connection:
             ledger.table.release(connection, epoch)
         ledger.note(State.PAUSED)
@@ -119,4 +121,15 @@ def test_a_resume_that_nobody_obeys_is_told_after_a_while(firn, file, ledger) ->
     assert "not running after 2 s: Stopped" in done.exception.what
     assert f"firn sink run {file}" in done.stderr
     found = ledger.read()
-    assert (found.wanted, found.failed) == (Wanted.RUNNING, False)
+    assert (found.desired, found.failed) == (DesiredState.RUNNING, False)
+
+
+def test_a_request_works_where_the_user_has_no_name(firn, file, ledger, monkeypatch) -> None:
+    """As in a container whose user id is not in /etc/passwd."""
+
+    def unknown() -> str:
+        raise KeyError("getpwuid(): uid not found: 12345")
+
+    monkeypatch.setattr(getpass, "getuser", unknown)
+    firn("pause", file)
+    assert ledger.read().desired_by == f"{os.getuid()}@{socket.gethostname()}"

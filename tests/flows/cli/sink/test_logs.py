@@ -14,7 +14,8 @@ import typer
 from typer.testing import CliRunner, Result
 
 from firn.errors import TerminalError
-from firn.ledger.control import SinkRecords, State
+from firn.ledger.control import ControlTable
+from firn.ledger.control_record import State
 from firn.settings import load_settings
 from firn.snowflake.connection import connect
 from firn.snowflake.identifiers import Namespace
@@ -89,7 +90,7 @@ def test_a_log_is_followed_until_ctrl_c(home, file, tmp_path) -> None:
 @pytest.mark.stack
 def test_a_sink_that_ran_on_another_machine_is_said_to(stack, firn, tmp_path, monkeypatch) -> None:
     topic = Topic(stack.settings, "elsewhere")
-    file, records = connector_file(tmp_path, topic), SinkRecords(Namespace("STREAMING", "PUBLIC"), f"s_{topic.table}")
+    file, records = connector_file(tmp_path, topic), ControlTable(Namespace("STREAMING", "PUBLIC"), f"s_{topic.table}")
     never = firn(stack.home, "logs", file)
     assert isinstance(never.exception, TerminalError)
     assert "has no log on this machine" in never.exception.what
@@ -97,7 +98,7 @@ def test_a_sink_that_ran_on_another_machine_is_said_to(stack, firn, tmp_path, mo
     monkeypatch.setattr(socket, "gethostname", lambda: "other-box")
     with connect(login_of(stack.settings)) as connection:
         records.ensure(connection)
-        records.note(connection, State.RUNNING)
+        records.report(connection, State.RUNNING)
     try:
         elsewhere = firn(stack.home, "logs", file)
     finally:

@@ -13,7 +13,8 @@ import typer
 from typer.testing import CliRunner, Result
 
 from firn.errors import ConfigError
-from firn.ledger.control import SinkRecords, State
+from firn.ledger.control import ControlTable
+from firn.ledger.control_record import State
 from firn.ledger.schema_changes import SchemaChange, SchemaChanges
 from firn.secrets import KafkaSecret, RegistrySecret, SnowflakeSecret, read_secret
 from firn.settings import load_settings
@@ -93,12 +94,12 @@ def test_everything_is_there_and_no_secret_is(stack, firn, topic, logs, tmp_path
         log.write_text("".join(f"a line with {secret} in it\n" for secret in secrets) + "the last line\n")
     sink = f"s_{topic.table}"
     namespace = Namespace("STREAMING", "PUBLIC")
-    records, changes = SinkRecords(namespace, sink), SchemaChanges(namespace, sink)
+    records, changes = ControlTable(namespace, sink), SchemaChanges(namespace, sink)
     with connect(login_of(stack.settings)) as connection:
         records.ensure(connection)
         changes.ensure(connection)
         said = " ".join(secrets)
-        records.note(connection, State.FAILED, why=said, next_step=said, stats={"last_error": said})
+        records.report(connection, State.FAILED, reason=said, next_step=said, stats={"last_error": said})
         changes.record(connection, SchemaChange("T", topic.name, 7, f"ALTER TABLE T /* {said} */"))
     output = tmp_path / "report.zip"
     try:

@@ -15,7 +15,8 @@ import pytest
 from firn.connector.parse import load_sink_config
 from firn.kafka import cluster
 from firn.kafka.partitions import TopicPartition
-from firn.ledger.control import SinkRecords, State
+from firn.ledger.control import ControlTable
+from firn.ledger.control_record import State
 from firn.ledger.owner import Totals
 from firn.ledger.positions import Move
 from firn.ledger.table import LedgerTable
@@ -58,10 +59,10 @@ def claim(login: SnowflakeLogin, file: Path, topic: Topic, moves: tuple[Move, ..
 
 
 def note(login: SnowflakeLogin, sink: str, state: State, **more: object) -> None:
-    records = SinkRecords(Namespace(login.database, login.schema), sink)
+    records = ControlTable(Namespace(login.database, login.schema), sink)
     with connect(login) as connection:
         records.ensure(connection)
-        records.note(connection, state, **more)
+        records.report(connection, state, **more)
 
 
 def test_a_schema_without_sinks_says_so(firn, schema) -> None:
@@ -92,7 +93,7 @@ def test_a_running_sink_is_shown_with_lag_and_good_values(firn, login, topic, tm
 def test_a_failed_sink_says_why_and_what_to_do_and_fails_a_probe(firn, login, topic, tmp_path) -> None:
     file = connector_file(tmp_path, topic)
     sink = f"s_{topic.table}"
-    note(login, sink, State.FAILED, why="Avro is malformed.", next_step="firn sink offsets <config> --reset 5")
+    note(login, sink, State.FAILED, reason="Avro is malformed.", next_step="firn sink offsets <config> --reset 5")
     done = firn("status", file)
     assert done.exit_code == 8
     assert f"Sink {sink}: Failed since" in done.stdout
@@ -123,7 +124,7 @@ def test_without_a_file_a_sink_is_judged_by_its_own_pace(stack, firn, login, top
     topic.send([b"x"])
     claim(login, file, topic)
     (context,) = of_files([file], stack.settings)
-    Notes(lambda: replace(context, login=login)).note(State.RUNNING, why="", next_step="", stats={})
+    Notes(lambda: replace(context, login=login)).report(State.RUNNING, reason="", next_step="", stats={})
     with connect(login) as connection:
         for change in ("FIRN_OFFSETS SET UPDATED_AT", "FIRN_SINKS SET SINCE"):
             name = change.split()[-1]
