@@ -34,7 +34,7 @@ from spark_jobs.sink.limits import BatchLimit
 from spark_jobs.sink.methods.snowpipe.refused_files import forget_others, refused_files
 from spark_jobs.sink.methods.snowpipe.stage import Stage
 from spark_jobs.sink.planner import Planner
-from spark_jobs.sink.requirements import check_rights
+from spark_jobs.sink.privileges import check_rights
 from spark_jobs.sink.spark.engine import Engine, EpochEngine
 from spark_jobs.sink.stream import Stream
 from spark_jobs.sink.tables.evolution import SchemaChange

@@ -1,6 +1,6 @@
 """What a live check says, and how several run beside each other: none hides another, none takes longer than its time.
 
-Not for what is checked (`firn.operations.validation.kafka_and_registry`, `spark_jobs.sink.validate`).
+Not for what is checked (`firn.operations.validation.kafka_and_registry`, `spark_jobs.sink.validation`).
 """
 
 from __future__ import annotations

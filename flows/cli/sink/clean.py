@@ -13,7 +13,7 @@ from flows.cli.console import JsonOption, named, print_rows, say
 
 if TYPE_CHECKING:
     from firn.connector.config import SinkConfig
-    from spark_jobs.sink.clean import Leftovers
+    from firn.operations.clean import Leftovers
 
 
 def clean(
@@ -26,12 +26,12 @@ def clean(
     """Show all that a sink left behind, then remove it: its name is retired. Tables and topics stay."""
     from firn.connector.parse import load_sink_config
     from firn.connector.references import Resolver
+    from firn.operations.clean import Cleaner
     from firn.operations.offsets import running_within
     from firn.secrets import secret_reader
     from firn.settings import load_settings
     from firn.sinks.context import snowflake_login
     from firn.snowflake.connection import connect
-    from spark_jobs.sink.clean import Cleaner
 
     settings = load_settings()
     sink = load_sink_config(config, Resolver(secret_reader(settings)))
@@ -56,8 +56,8 @@ def clean(
 
 def _show(config: SinkConfig, found: Leftovers, *, as_json: bool) -> None:
     """All findings, how to remove by hand what stays, and what the act means."""
-    from spark_jobs.sink.clean import consequences
-    from spark_jobs.sink.residue import COLUMNS
+    from firn.operations.clean import consequences
+    from firn.operations.residue import COLUMNS
 
     findings = found.findings()
     print_rows([each.row() for each in findings], columns=COLUMNS, as_json=as_json, widths={"detail": 80})

@@ -105,7 +105,7 @@ def _look(file: Path, *, live: bool) -> _Outcome:
     if checked.config is None:
         return _Outcome(checked, None)
 
-    from spark_jobs.sink.validate import live_checks
+    from spark_jobs.sink.validation import live_checks
 
     return _Outcome(checked, live_checks(checked.config, settings))
 

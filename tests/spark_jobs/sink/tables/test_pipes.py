@@ -16,7 +16,7 @@ from firn.settings import Settings
 from firn.snowflake.connection import connect, execute, query
 from firn.snowflake.identifiers import Namespace
 from spark_jobs.sink.methods.snowpipe.pipe_input_table import LandingTable
-from spark_jobs.sink.requirements import check_rights
+from spark_jobs.sink.privileges import check_rights
 from spark_jobs.sink.tables import pipes
 from spark_jobs.sink.tables.pipes import check_pipe, user_pipe
 from spark_jobs.sink.values.table_loaders import PipeLoader

@@ -17,12 +17,12 @@ from firn.connector.config import SinkConfig
 from firn.errors import ConfigError
 from firn.ledger import schema_changes
 from firn.ledger.table import TABLE
+from firn.operations.residue.finding import Finding
 from firn.snowflake.connection import query
 from firn.snowflake.faults import MissingObjectError
 from firn.snowflake.identifiers import FullName, Namespace, written
 from firn.snowflake.tables import like
 from spark_jobs.sink.methods.snowpipe.stage import STAGE
-from spark_jobs.sink.residue.finding import Finding
 from spark_jobs.sink.tables.pipes import user_pipe
 
 _SHOW = "SHOW {kind} LIKE '{pattern}' IN SCHEMA {schema}"

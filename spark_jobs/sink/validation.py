@@ -27,7 +27,7 @@ from firn.settings import Settings
 from firn.sinks.context import kafka_login, own_snowflake_login, registry_login, snowflake_login
 from firn.sinks.topics import NoTopicError, topics_of
 from firn.snowflake.connection import SnowflakeLogin
-from spark_jobs.sink.requirements import check_snowflake
+from spark_jobs.sink.privileges import check_snowflake
 
 _NAMED = "named by the connector"
 

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from snowflake.connector import SnowflakeConnection
 
+from firn.operations.residue.finding import Finding, ranges
 from spark_jobs.sink.methods.snowpipe.stage import Stage, StagedFile, stage_exists
-from spark_jobs.sink.residue.finding import Finding, ranges
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from firn.dead_letters.replay_positions import ReplayMarks, UnreadableMarkError
 from firn.errors import PrivilegeError
 from firn.kafka import cluster
 from firn.kafka.client import KafkaClient
+from firn.operations.residue.finding import Finding
 from firn.plural import counted
 from firn.sinks.group_offsets import group_of
-from spark_jobs.sink.residue.finding import Finding
 
 _DELETE_GROUP = "kafka-consumer-groups --delete --group '{}'"
 _DELETE_TOPIC = "kafka-topics --delete --topic '{}'"

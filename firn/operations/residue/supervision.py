@@ -13,7 +13,7 @@ from snowflake.connector import SnowflakeConnection
 from firn.ledger.control import TABLE, ControlTable
 from firn.ledger.control_record import ControlRecord, DesiredState, State
 from firn.snowflake.identifiers import Namespace
-from spark_jobs.sink.residue.finding import Finding
+from firn.operations.residue.finding import Finding
 
 _BY_HAND = "DELETE FROM {table} WHERE SINK = '{sink}';"
 

@@ -19,7 +19,7 @@ from firn.operations.validation.live_check import LiveCheck
 from firn.proxy import ProxyConfig
 from firn.registry.endpoint import RegistryConfig
 from firn.snowflake.connection import connect, execute
-from spark_jobs.sink.validate import live_checks
+from spark_jobs.sink.validation import live_checks
 from tests.support.kafka import Topic
 from tests.support.proxies import closed_port
 from tests.support.sinks import login_of

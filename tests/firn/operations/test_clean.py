@@ -24,12 +24,12 @@ from firn.ledger.owner import CleaningError, SinkRunsError
 from firn.ledger.positions import Position
 from firn.ledger.rows import LedgerRows
 from firn.ledger.table import LedgerTable
+from firn.operations.clean import Cleaner, Leftovers, consequences
+from firn.operations.residue import Groups
 from firn.settings import Settings
 from firn.snowflake import transactions as transactions
 from firn.snowflake.connection import connect, execute, query
-from spark_jobs.sink.clean import Cleaner, Leftovers, consequences
 from spark_jobs.sink.methods.snowpipe.stage import Stage
-from spark_jobs.sink.residue import Groups
 from tests.support.kafka import Topic
 from tests.support.leftovers import NOTHING, LeftSink
 from tests.support.sinks import login_of, wait_until
@@ -310,7 +310,7 @@ def test_a_sink_that_ran_since_it_was_looked_at_is_not_cleaned(full: LeftSink) -
 @pytest.mark.stack
 def test_a_run_that_was_silent_and_lives_is_fenced(full: LeftSink, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = full.claim(run_id="frozen", ended=False)
-    monkeypatch.setattr("spark_jobs.sink.clean.running_within", lambda _config: 0.0)
+    monkeypatch.setattr("firn.operations.clean.running_within", lambda _config: 0.0)
     clean(full)
     with pytest.raises(FencedError):
         LedgerTable(full.namespace, full.name, "frozen").beat(full.connection, ledger.epoch)

@@ -11,8 +11,8 @@ from firn.kafka.partitions import TopicPartition
 from firn.ledger.owner import Owner
 from firn.ledger.positions import Position
 from firn.ledger.retirement import LedgerRetirement
+from firn.operations.residue.finding import Finding
 from firn.snowflake.faults import MissingObjectError
-from spark_jobs.sink.residue.finding import Finding
 
 
 @dataclass(frozen=True)

@@ -29,13 +29,7 @@ from firn.dead_letters.queue import reads
 from firn.errors import FirnError
 from firn.ledger.retirement import LedgerRetirement
 from firn.operations.offsets import running_within
-from firn.settings import Settings
-from firn.sinks.context import kafka_login, spark_log
-from firn.snowflake.connection import SnowflakeLogin
-from firn.snowflake.identifiers import Namespace, table_for
-from spark_jobs.sink.methods.snowpipe.refused_files import refused_files
-from spark_jobs.sink.methods.snowpipe.stage import Stage
-from spark_jobs.sink.residue import (
+from firn.operations.residue import (
     Finding,
     Groups,
     Rows,
@@ -48,6 +42,12 @@ from spark_jobs.sink.residue import (
     look_at_stage,
     look_at_supervision,
 )
+from firn.settings import Settings
+from firn.sinks.context import kafka_login, spark_log
+from firn.snowflake.connection import SnowflakeLogin
+from firn.snowflake.identifiers import Namespace, table_for
+from spark_jobs.sink.methods.snowpipe.refused_files import refused_files
+from spark_jobs.sink.methods.snowpipe.stage import Stage
 
 T = TypeVar("T")
 

@@ -28,7 +28,7 @@ from firn_local.admin import admin_login
 from firn_local.home import Home
 from spark_jobs.sink.methods.snowpipe.copy_into import copy_files
 from spark_jobs.sink.methods.snowpipe.stage import ParquetFile, Stage
-from spark_jobs.sink.requirements import check_rights, check_snowflake
+from spark_jobs.sink.privileges import check_rights, check_snowflake
 from spark_jobs.sink.tables.loaders import Loads
 from spark_jobs.sink.tables.target_tables import ensure_variant_table
 from spark_jobs.sink.values.reports import SchemaChangeRequest, Staged
