@@ -1,55 +1,57 @@
-"""Retiring a sink's name: everything that it left behind is looked at, shown, and removed, and nothing else.
+"""Retiring a sink's name: everything that it left behind is found, shown, and removed, and nothing else.
 
-The order of the act is such that it may be killed anywhere and given again:
+The order of the steps is such that a clean may be killed anywhere and given again:
 
-1. The ledger, under its lock: the epoch is raised, so that no run that is silent and lives can commit any more, and the
+1. The ledger, under its lock: the epoch is raised, so that no run that is silent and alive can commit any more, and the
    owner row says that a clean has begun. From here on no run claims: it would miss what goes next, or write what
    nobody removes. The new epoch is above every one that was found, so "up to this epoch" means all of the past.
-2. Staged files up to that epoch, then the row in FIRN_SINKS. Nothing can commit those files, so half
-   of it does no harm.
-3. Under the ledger's lock again, and only while this clean is still the one: first Kafka's groups (which dead letters
-   are out: a run that went on without knowing would publish them twice), then, last, the sink's rows. They go last
-   because they keep every run out until all else is gone. The lock row keeps the epoch: a later sink of the name begins
-   above it.
+2. What the sink's method left, up to that epoch, then the row in FIRN_SINKS. Nothing can commit what the method left,
+   so half of this step does no harm.
+3. Under the ledger's lock again, and only while this clean is still the one: first Kafka's groups (they know which
+   dead letters are published: a run that went on without them would publish these twice), then, last, the sink's rows.
+   They go last because they keep every run out until all else is gone. The lock row keeps the epoch: a later sink of
+   the name begins above it.
 
 A clean that was killed leaves the mark of step 1, the rest is found again by the sink's name, and all steps may be done
-twice. Tables, topics, dead letters, the history of schema changes and pipes are never touched. Imports no Spark.
+twice. Tables, topics, dead letters, the history of schema changes and pipes are never touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeAlias
 
 from snowflake.connector import SnowflakeConnection
 
 from firn.connector.config import SinkConfig
 from firn.dead_letters.queue import reads
 from firn.errors import FirnError
+from firn.ledger.owner import Owner
 from firn.ledger.retirement import LedgerRetirement
 from firn.operations.offsets import running_within
-from firn.operations.residue import (
-    Finding,
-    Groups,
-    Rows,
-    Staged,
-    Supervision,
-    find_objects,
-    group_names,
-    look_at_groups,
-    look_at_rows,
-    look_at_stage,
-    look_at_supervision,
+from firn.operations.residue.consumer_groups import KafkaResidue, find_kafka_residue, possible_groups
+from firn.operations.residue.finding import Finding, MethodResidue
+from firn.operations.residue.remaining_objects import (
+    TargetOfPipe,
+    find_firn_tables,
+    find_log,
+    find_tables,
+    find_topics,
+)
+from firn.operations.residue.sink_records import (
+    LedgerRecords,
+    SupervisorRecord,
+    find_ledger_records,
+    find_supervisor_record,
 )
 from firn.settings import Settings
 from firn.sinks.context import kafka_login, spark_log
 from firn.snowflake.connection import SnowflakeLogin
 from firn.snowflake.identifiers import Namespace, table_for
-from spark_jobs.sink.methods.snowpipe.refused_files import refused_files
-from spark_jobs.sink.methods.snowpipe.stage import Stage
 
-T = TypeVar("T")
+FindMethodResidue: TypeAlias = Callable[[SnowflakeConnection, Namespace, str, Owner | None], MethodResidue]
+"""Finds what a method left: given a session, the schema, the sink's name and its owner row. Changes nothing."""
 
 
 @dataclass(frozen=True)
@@ -65,20 +67,20 @@ class Unseen:
 
 
 @dataclass(frozen=True)
-class Leftovers:
-    """What was found of a sink, place by place; objects: what always stays."""
+class Residue:
+    """What was found of a sink, place by place; remaining: what always stays."""
 
-    rows: Rows
-    staged: Staged
-    supervision: Supervision
-    groups: Groups | Unseen
-    objects: tuple[Finding, ...]
+    ledger: LedgerRecords
+    method: MethodResidue
+    supervisor: SupervisorRecord
+    kafka: KafkaResidue | Unseen
+    remaining: tuple[Finding, ...]
 
     def findings(self) -> list[Finding]:
         """Everything, what stays at the end."""
-        removed = [*self.rows.findings(), *self.staged.findings(), *self.supervision.findings()]
-        found = [*removed, *self.groups.findings(), *self.objects]
-        return sorted(found, key=lambda finding: bool(finding.by_hand))
+        places = (self.ledger, self.method, self.supervisor, self.kafka)
+        found = [finding for place in places for finding in place.findings()]
+        return sorted([*found, *self.remaining], key=lambda finding: bool(finding.by_hand))
 
     @property
     def removable(self) -> list[Finding]:
@@ -88,93 +90,90 @@ class Leftovers:
     @property
     def faults(self) -> dict[str, FirnError]:
         """Why a place did not tell, by its name."""
-        return {"kafka": self.groups.fault} if isinstance(self.groups, Unseen) and self.groups.fault else {}
+        return {"kafka": self.kafka.fault} if isinstance(self.kafka, Unseen) and self.kafka.fault else {}
 
 
 class Cleaner:
-    """Looks and acts for one sink, with a session that nobody else uses."""
+    """Looks and acts for one sink, with a session that nobody else uses.
+
+    find_method_residue, target_of_pipe: what only the sink's own code can find. They change nothing.
+    """
 
     def __init__(
-        self, config: SinkConfig, settings: Settings, login: SnowflakeLogin, connection: SnowflakeConnection
+        self,
+        config: SinkConfig,
+        settings: Settings,
+        login: SnowflakeLogin,
+        connection: SnowflakeConnection,
+        find_method_residue: FindMethodResidue,
+        target_of_pipe: TargetOfPipe,
     ) -> None:
         self._config, self._settings, self._connection = config, settings, connection
         self._namespace = Namespace(login.database, login.schema)
-        self.table = LedgerRetirement(self._namespace, config.name)
+        self._find_method_residue, self._target_of_pipe = find_method_residue, target_of_pipe
+        self.ledger = LedgerRetirement(self._namespace, config.name)
 
-    def look(self, *, kafka: bool = True) -> Leftovers:
-        """Look at everything, or not at all places; changes nothing, and works at any time.
+    def look(self, *, kafka: bool = True) -> Residue:
+        """Look at everything, or not at Kafka; changes nothing, and works at any time.
 
-        Raises where Snowflake does not tell; of the other places it says why they do not (`Leftovers.faults`).
+        Raises where Snowflake does not tell; of Kafka it says why not (`Residue.faults`).
         """
-        rows = look_at_rows(self._connection, self.table)
-        stage = Stage(self._namespace, self._config.name, rows.owner.epoch if rows.owner else 0)
-        tables = _tables(self._config, rows)
-        log = spark_log(self._settings, self._config.name)
-        return Leftovers(
-            rows,
-            look_at_stage(self._connection, stage, refused_files(rows.owner)),
-            look_at_supervision(self._connection, self._namespace, self._config.name),
-            _seen(kafka, lambda: self._look_at_groups(tables), self._possible_groups),
-            tuple(find_objects(self._connection, self._namespace, self._config, tables, log)),
+        connection, namespace, sink = self._connection, self._namespace, self._config.name
+        records = find_ledger_records(connection, self.ledger)
+        method = self._find_method_residue(connection, namespace, sink, records.owner)
+        tables = _tables(self._config, records)
+        remaining = (
+            *find_tables(connection, namespace, self._config, tables, self._target_of_pipe),
+            *find_firn_tables(connection, namespace, sink),
+            *method.shared(),
+            *find_topics(self._config, tables),
+            *find_log(spark_log(self._settings, sink)),
         )
+        supervisor = find_supervisor_record(connection, namespace, sink)
+        in_kafka = self._look_at_kafka(tables) if kafka else self._unseen("left, as asked for")
+        return Residue(records, method, supervisor, in_kafka, remaining)
 
-    def clean(self, found: Leftovers) -> None:
+    def clean(self, found: Residue) -> None:
         """Remove what was found and is not to stay.
 
         Raises SinkRunsError where the sink runs and TerminalError where it ran since it was looked at: nothing is
         changed then. An error behind the first step says that the clean has begun.
         """
-        self.table.ensure(self._connection)
-        epoch = self.table.begin(
+        self.ledger.ensure(self._connection)
+        epoch = self.ledger.begin(
             self._connection,
             running_within=running_within(self._config),
-            seen=found.rows.owner,
-            positions=found.rows.positions,
-            above=max([0, *found.staged.epochs]),
+            seen=found.ledger.owner,
+            positions=found.ledger.positions,
+            above=found.method.newest_epoch,
         )
         try:
-            self._remove_files(found, epoch)
-            found.supervision.remove(self._connection)
-            last = found.groups.remove if isinstance(found.groups, Groups) else lambda: None
-            self.table.end(self._connection, epoch, last)
+            found.method.remove(self._connection, epoch)
+            found.supervisor.remove(self._connection)
+            last = found.kafka.remove if isinstance(found.kafka, KafkaResidue) else lambda: None
+            self.ledger.end(self._connection, epoch, last)
         except FirnError as error:
             raise type(error)(
                 f"The clean of sink {self._config.name} has begun and not ended: {error.what}",
                 where=error.where,
-                next_step=f"{error.next_step} Then clean again: until that has ended the sink does not start.",
+                next_step=f"{error.next_step} Then run `firn sink clean` again: the sink does not start until it ends.",
             ) from error
 
-    def _remove_files(self, found: Leftovers, epoch: int) -> None:
-        now = look_at_stage(self._connection, found.staged.stage, ())  # a task of a dead run may have staged since
-        for each in now.epochs:
-            if each <= epoch:
-                now.stage.remove_epoch(self._connection, each)
+    def _look_at_kafka(self, tables: Mapping[str, str]) -> KafkaResidue | Unseen:
+        """What is there, or why nobody could see it."""
+        try:
+            client = kafka_login(self._config, self._settings)
+            return find_kafka_residue(self._config, client, lambda topic: topic in tables or reads(self._config, topic))
+        except FirnError as error:
+            return self._unseen(error.what, error)
 
-    def _look_at_groups(self, tables: Mapping[str, str]) -> Groups:
-        client = kafka_login(self._config, self._settings)
-        return look_at_groups(self._config, client, lambda topic: topic in tables or reads(self._config, topic))
-
-    def _possible_groups(self, why: str) -> list[Finding]:
-        command = "kafka-consumer-groups --delete --group '{}'"
-        names = group_names(self._config)
-        return [
-            Finding("consumer group", name, detail=why, by_hand=command.format(name), unseen=True) for name in names
-        ]
+    def _unseen(self, reason: str, fault: FirnError | None = None) -> Unseen:
+        return Unseen(tuple(possible_groups(self._config, reason)), fault)
 
 
-def _seen(wanted: bool, look: Callable[[], T], possible: Callable[[str], Sequence[Finding]]) -> T | Unseen:
-    """What is at a place, or what may be there and why nobody saw it."""
-    if not wanted:
-        return Unseen(tuple(possible("left, as asked for")), None)
-    try:
-        return look()
-    except FirnError as error:
-        return Unseen(tuple(possible(error.what)), error)
-
-
-def consequences(config: SinkConfig, found: Leftovers) -> list[str]:
-    """What the act means, in plain sentences."""
-    filled = [each.name for each in found.objects if each.what == "table" and each.count]
+def consequences(config: SinkConfig, found: Residue) -> list[str]:
+    """What the clean means, in plain sentences."""
+    filled = [each.name for each in found.remaining if each.what == "table" and each.count]
     texts = []
     if filled and config.first_offset == "earliest":
         texts.append(
@@ -183,17 +182,17 @@ def consequences(config: SinkConfig, found: Leftovers) -> list[str]:
         )
     elif filled:
         texts.append(
-            f"Starting sink {config.name} again would begin at the END of its topics (auto.offset.reset=latest): what "
-            "comes until then is NOT loaded."
+            f"Starting sink {config.name} again would begin at the END of its topics (auto.offset.reset=latest): "
+            "records produced until then are NOT loaded."
         )
-    if any(each.what == "replay marks" for each in found.removable):
-        texts.append("Letters that stay in a dead-letter topic count as not replayed: a replay sends them all again.")
+    if any(each.what == "replay positions" for each in found.removable):
+        texts.append("Dead letters that stay in their topic count as not replayed: a replay sends all of them again.")
     texts.append("A sink of another name may then load the same topics into the same tables.")
     return texts
 
 
-def _tables(config: SinkConfig, rows: Rows) -> dict[str, str]:
+def _tables(config: SinkConfig, records: LedgerRecords) -> dict[str, str]:
     """Topic -> table, of the sink's last run and of its file."""
-    topics = {*config.topics, *(where.topic for where in rows.positions)}
+    topics = {*config.topics, *(where.topic for where in records.positions)}
     named = {topic: table_for(topic, config.table_map) for topic in sorted(topics)}
-    return {**named, **(rows.owner.targets if rows.owner else {})}
+    return {**named, **(records.owner.targets if records.owner else {})}

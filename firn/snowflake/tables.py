@@ -1,8 +1,8 @@
-"""Tables as Snowflake describes them: whether one is there, its columns, its type, its rows.
+"""Tables, and stages and pipes beside them, as Snowflake describes them: whether one is there; columns, type, rows.
 
-Not for what a sink needs of one. Statements: DESCRIBE TABLE, SHOW TABLES
-(https://docs.snowflake.com/en/sql-reference/sql/desc-table, .../show-tables); COUNT(DISTINCT a, b, c) counts
-combinations (.../sql-reference/functions/count).
+Not for what a sink needs of one. Statements: DESCRIBE TABLE, SHOW TABLES, SHOW STAGES, SHOW PIPES
+(https://docs.snowflake.com/en/sql-reference/sql/desc-table, .../show-tables, .../show-stages, .../show-pipes);
+COUNT(DISTINCT a, b, c) counts combinations (.../sql-reference/functions/count).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from snowflake.connector import SnowflakeConnection
 
 _DESCRIBE = "DESCRIBE TABLE {table}"
-_SHOW = "SHOW TABLES LIKE '{pattern}' IN SCHEMA {schema}"
+_SHOW = "SHOW {kind}S LIKE '{pattern}' IN SCHEMA {schema}"
 _COUNT = """
 SELECT COUNT(*) AS RECORDS,
   COUNT(DISTINCT RECORD_METADATA:topic::VARCHAR, RECORD_METADATA:partition::NUMBER, RECORD_METADATA:offset::NUMBER)
@@ -54,8 +54,7 @@ def describe_named(connection: SnowflakeConnection, name: FullName) -> TableShap
     columns = columns_of(connection, name)
     if columns is None:
         return None
-    rows = query(connection, _SHOW.format(pattern=like(name[2]), schema=written(name[:2])))
-    shown = next((row for row in rows if row["name"] == name[2]), {})
+    shown = shown_object(connection, "TABLE", name) or {}
     return TableShape(columns, shown.get("enable_schema_evolution") == "Y", _kind(shown))
 
 
@@ -93,6 +92,18 @@ def columns_of(connection: SnowflakeConnection, name: FullName) -> Columns | Non
     except MissingObjectError:
         return None
     return tuple(_column(row) for row in rows)
+
+
+def shown_object(connection: SnowflakeConnection, kind: str, name: FullName) -> dict[str, Any] | None:
+    """What SHOW says of an object. kind: TABLE, STAGE or PIPE.
+
+    None where it is absent, where the role may do nothing with it, and where the role does not see its schema.
+    """
+    try:
+        rows = query(connection, _SHOW.format(kind=kind, pattern=like(name[2]), schema=written(name[:2])))
+    except MissingObjectError:
+        return None
+    return next((row for row in rows if row["name"] == name[2]), None)
 
 
 def _column(row: Mapping[str, Any]) -> Column:

@@ -1,4 +1,4 @@
-"""What a sink keeps in Kafka about itself: consumer groups that have no consumers, and the marks of replays.
+"""What a sink keeps in Kafka about itself: consumer groups without consumers, and the positions of its replays.
 
 Not the topics with records or dead letters.
 """
@@ -23,50 +23,60 @@ _DELETE_TOPIC = "kafka-topics --delete --topic '{}'"
 
 
 @dataclass(frozen=True)
-class Groups:
-    """What was found in Kafka. doomed: the groups that a clean deletes. marks: the topic that it deletes, if any."""
+class KafkaResidue:
+    """What was found in Kafka. groups: those that a clean deletes. replay_topic: the topic that it deletes, if any."""
 
     admin: cluster.KafkaAdmin
     found: tuple[Finding, ...]
-    doomed: tuple[str, ...]
-    marks: str | None
+    groups: tuple[str, ...]
+    replay_topic: str | None
 
     def findings(self) -> list[Finding]:
-        """Each group, and the topic of the marks."""
+        """Each group, and the topic of replay positions."""
         return list(self.found)
 
     def remove(self) -> None:
         """Delete them. Raises as Kafka's requests do, and ConfigError for a group that has consumers by now."""
-        cluster.delete_groups(self.admin, self.doomed)
-        if self.marks:
-            cluster.delete_topic(self.admin, self.marks)
+        cluster.delete_groups(self.admin, self.groups)
+        if self.replay_topic:
+            cluster.delete_topic(self.admin, self.replay_topic)
 
 
-def group_names(config: SinkConfig) -> dict[str, str]:
+def group_purposes(config: SinkConfig) -> dict[str, str]:
     """The groups that a sink may have, and what each is for."""
     return {
         group_of(config): "the sink's positions, for lag tools",
-        group_of_letters(config.name): "which dead letters are out",
-        group_of_replays(config.name): "which letters were replayed",
+        group_of_letters(config.name): "published dead letters",
+        group_of_replays(config.name): "replayed dead letters",
     }
 
 
-def look_at_groups(config: SinkConfig, client: KafkaClient, reads: Callable[[str], bool]) -> Groups:
-    """Look at the groups and the marks of a sink; no topic need exist any more. reads: whether a topic is the sink's.
+def possible_groups(config: SinkConfig, reason: str) -> list[Finding]:
+    """The groups that may exist where nobody looked, and why nobody did."""
+    return [
+        Finding("consumer group", name, detail=reason, by_hand=_DELETE_GROUP.format(name), unseen=True)
+        for name in group_purposes(config)
+    ]
+
+
+def find_kafka_residue(config: SinkConfig, client: KafkaClient, reads: Callable[[str], bool]) -> KafkaResidue:
+    """Look at the groups and replay positions of a sink; no topic need exist any more. reads: is a topic the sink's.
 
     Raises Transient-, Authentication-, Privilege- or ConfigError where Kafka does not tell.
     """
     admin = cluster.admin_client(client)
-    letters = DeadLetterQueue(config.name, "", context_headers=False, client=client, value_class="", key_class="")
-    purposes = group_names(config)
+    queue = DeadLetterQueue(config.name, "", context_headers=False, client=client, value_class="", key_class="")
     # The first may be a group that the connector names: perhaps one that others use too.
-    groups = [_group(admin, name, why, reads if name == group_of(config) else None) for name, why in purposes.items()]
-    marks = _marks(ReplayMarks(letters), config.name)
-    return Groups(
+    groups = [
+        _group(admin, name, purpose, reads if name == group_of(config) else None)
+        for name, purpose in group_purposes(config).items()
+    ]
+    positions = _replay_positions(ReplayMarks(queue), config.name)
+    return KafkaResidue(
         admin,
-        tuple(finding for finding in (*groups, marks) if finding),
-        doomed=tuple(finding.name for finding in groups if finding and not finding.by_hand),
-        marks=marks.name if marks and not marks.by_hand else None,
+        tuple(finding for finding in (*groups, positions) if finding),
+        groups=tuple(finding.name for finding in groups if finding and not finding.by_hand),
+        replay_topic=positions.name if positions and not positions.by_hand else None,
     )
 
 
@@ -91,21 +101,22 @@ def _held_by(group: cluster.GroupInfo, reads: Callable[[str], bool] | None) -> s
     return f"it holds offsets of other topics: {', '.join(others[:5])}" if others else ""
 
 
-def _marks(marks: ReplayMarks, sink: str) -> Finding | None:
-    """The topic of the marks, if it exists: names of sinks may differ where their topics' names do not."""
-    what, purpose = "replay marks", "which letters were replayed"
+def _replay_positions(positions: ReplayMarks, sink: str) -> Finding | None:
+    """The topic of replay positions, if it exists; two sinks may have one topic where their names differ little."""
+    what, purpose = "replay positions", "replayed dead letters"
     try:
-        sinks = marks.sinks()
+        sinks = positions.sinks()
     except PrivilegeError as error:
-        return _left(what, marks.topic, purpose, f"this login may not look: {error.next_step}", _DELETE_TOPIC)
+        return _left(what, positions.topic, purpose, f"this login may not look: {error.next_step}", _DELETE_TOPIC)
     except UnreadableMarkError as error:
-        return _left(what, marks.topic, purpose, error.what, _DELETE_TOPIC)
+        return _left(what, positions.topic, purpose, error.what, _DELETE_TOPIC)
     if sinks is None:
         return None
     if others := sorted(sinks - {sink}):
-        return _left(what, marks.topic, purpose, f"it has marks of sink {', '.join(others)}", _DELETE_TOPIC)
-    return Finding(what, marks.topic, detail=purpose)
+        reason = f"it holds positions of sink {', '.join(others)}"
+        return _left(what, positions.topic, purpose, reason, _DELETE_TOPIC)
+    return Finding(what, positions.topic, detail=purpose)
 
 
-def _left(what: str, name: str, purpose: str, why: str, command: str, count: int | None = None) -> Finding:
-    return Finding(what, name, count, None, f"{purpose}; left, because {why}", command.format(name))
+def _left(what: str, name: str, purpose: str, reason: str, command: str, count: int | None = None) -> Finding:
+    return Finding(what, name, count, None, f"{purpose}; left, because {reason}", command.format(name))

@@ -1,9 +1,12 @@
-"""One thing that a sink left behind, as a row for a person."""
+"""One thing that a sink left behind, as a row for a person; and what a method says of its own residue."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
+
+from snowflake.connector import SnowflakeConnection
 
 COLUMNS = ("what", "name", "count", "bytes", "detail", "action")
 
@@ -38,12 +41,22 @@ class Finding:
         return row | ({"by_hand": self.by_hand} if self.by_hand else {})
 
 
-def ranges(numbers: list[int]) -> str:
-    """Numbers in order as a person writes them: 1-3, 7."""
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1] = [parts[-1][0], number]
-        else:
-            parts.append([number])
-    return ", ".join("-".join(map(str, part)) for part in parts)
+class MethodResidue(Protocol):
+    """What the method of a sink left in Snowflake, as it was found. Each method has its own."""
+
+    @property
+    def newest_epoch(self) -> int:
+        """The highest epoch that any of it is of; 0 where there is nothing."""
+        ...
+
+    def findings(self) -> Sequence[Finding]:
+        """What is the sink's alone."""
+        ...
+
+    def shared(self) -> Sequence[Finding]:
+        """Objects that all sinks of the schema share, and that a clean leaves."""
+        ...
+
+    def remove(self, connection: SnowflakeConnection, epoch: int) -> None:
+        """Remove what is of an epoch up to this one, also what came since it was found."""
+        ...

@@ -1,4 +1,8 @@
-"""A sink's rows in the ledger: who held it, and where each partition stands."""
+"""A sink's rows in Firn's own tables: owner and positions in FIRN_OFFSETS, and what its supervisor keeps in FIRN_SINKS.
+
+A clean removes the row in FIRN_SINKS only where no start has to know of it. A request of a person (paused, stopped) or
+a failure that needs a person keeps scheduled starts from loading the sink's topics again: a person deletes such a row.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,20 @@ from dataclasses import dataclass
 from snowflake.connector import SnowflakeConnection
 
 from firn.kafka.partitions import TopicPartition
+from firn.ledger.control import TABLE, ControlTable
+from firn.ledger.control_record import ControlRecord, DesiredState, State
 from firn.ledger.owner import Owner
 from firn.ledger.positions import Position
 from firn.ledger.retirement import LedgerRetirement
 from firn.operations.residue.finding import Finding
 from firn.snowflake.faults import MissingObjectError
+from firn.snowflake.identifiers import Namespace
+
+_DELETE = "DELETE FROM {table} WHERE SINK = '{sink}';"
 
 
 @dataclass(frozen=True)
-class Rows:
+class LedgerRecords:
     """What the ledger says of a sink; nothing before its first claim."""
 
     owner: Owner | None
@@ -27,25 +36,61 @@ class Rows:
         found = []
         if self.owner:
             targets = ", ".join(f"{topic} into {table}" for topic, table in sorted(self.owner.targets.items()))
-            says = ["a clean has begun and not ended"] if self.owner.cleaning else []
-            says += [self.owner.sign_of_life, *([targets] if targets else [])]
-            found.append(Finding("ledger: owner", f"epoch {self.owner.epoch}", 1, detail="; ".join(says)))
+            details = ["a clean has begun and not ended"] if self.owner.cleaning else []
+            details += [self.owner.sign_of_life, *([targets] if targets else [])]
+            found.append(Finding("ledger: owner", f"epoch {self.owner.epoch}", 1, detail="; ".join(details)))
         return found + [
             Finding("ledger: position", str(where), 1, detail=f"next offset {at.next_offset}, {_updated(at)}")
             for where, at in sorted(self.positions.items())
         ]
 
 
-def look_at_rows(connection: SnowflakeConnection, table: LedgerRetirement) -> Rows:
+def find_ledger_records(connection: SnowflakeConnection, ledger: LedgerRetirement) -> LedgerRecords:
     """Read the ledger; also where there is none."""
     try:
-        seen = table.look(connection)
+        seen = ledger.look(connection)
     except MissingObjectError:
-        return Rows(None, {})
-    return Rows(seen.owner, seen.positions)
+        return LedgerRecords(None, {})
+    return LedgerRecords(seen.owner, seen.positions)
 
 
 def _updated(at: Position) -> str:
     if at.updated_at is None:
-        return "moved at no known time"
+        return "moved at an unknown time"
     return f"last moved {at.updated_at.isoformat(timespec='seconds').replace('+00:00', 'Z')}"
+
+
+@dataclass(frozen=True)
+class SupervisorRecord:
+    """The row of a sink in FIRN_SINKS, if it has one."""
+
+    namespace: Namespace
+    sink: str
+    record: ControlRecord | None
+
+    def findings(self) -> list[Finding]:
+        """The row."""
+        if self.record is None:
+            return []
+        name, reason = self.namespace.qualified(TABLE), _keeps_from_starting(self.record)
+        delete = _DELETE.format(table=name, sink=self.sink)
+        by_hand = f"{delete} -- afterwards a Prefect schedule that names the sink starts it again" if reason else ""
+        return [Finding("supervisor's row", name, 1, None, reason or "desired state and last report", by_hand)]
+
+    def remove(self, connection: SnowflakeConnection) -> None:
+        """Delete the row, unless it says by now what a start must know."""
+        if self.record is not None:
+            ControlTable(self.namespace, self.sink).remove(connection)
+
+
+def find_supervisor_record(connection: SnowflakeConnection, namespace: Namespace, sink: str) -> SupervisorRecord:
+    """Read the row; also where there is no table."""
+    return SupervisorRecord(namespace, sink, ControlTable(namespace, sink).read(connection))
+
+
+def _keeps_from_starting(record: ControlRecord) -> str:
+    """Why a scheduled start does nothing; empty where it starts the sink."""
+    if record.desired is not DesiredState.RUNNING:
+        by = f" by {record.desired_by}" if record.desired_by else ""
+        return f"{record.desired.value}{by}: scheduled starts do not start the sink"
+    return "failed: scheduled starts do not start the sink" if record.state is State.FAILED else ""

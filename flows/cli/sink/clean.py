@@ -1,4 +1,4 @@
-"""`firn sink clean`: what a sink left behind, shown and removed. What is looked at and in which order: spark_jobs."""
+"""`firn sink clean`: what a sink left behind, shown and removed. Order of the steps: firn.operations.clean."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from flows.cli.console import JsonOption, named, print_rows, say
 
 if TYPE_CHECKING:
     from firn.connector.config import SinkConfig
-    from firn.operations.clean import Leftovers
+    from firn.operations.clean import Residue
 
 
 def clean(
     config: Annotated[Path, typer.Argument(help="Connector configuration, JSON or .properties.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without a question.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed, and change nothing.")] = False,
-    skip_kafka: Annotated[bool, typer.Option("--skip-kafka", help="Leave consumer groups and marks.")] = False,
+    skip_kafka: Annotated[
+        bool, typer.Option("--skip-kafka", help="Leave consumer groups and replay positions.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show all that a sink left behind, then remove it: its name is retired. Tables and topics stay."""
@@ -32,12 +34,14 @@ def clean(
     from firn.settings import load_settings
     from firn.sinks.context import snowflake_login
     from firn.snowflake.connection import connect
+    from spark_jobs.sink.methods.snowpipe.residue import find_stage_residue
+    from spark_jobs.sink.tables.pipes import target_of_pipe
 
     settings = load_settings()
     sink = load_sink_config(config, Resolver(secret_reader(settings)))
     login = snowflake_login(sink, settings)
     with connect(login, query_tag=f"firn sink clean {sink.name}") as connection:
-        cleaner = Cleaner(sink, settings, login, connection)
+        cleaner = Cleaner(sink, settings, login, connection, find_stage_residue, target_of_pipe)
         found = cleaner.look(kafka=not skip_kafka)
         _show(sink, found, as_json=as_json)
         _check_seen(found)
@@ -47,17 +51,17 @@ def clean(
         if dry_run:
             say("Nothing was changed (--dry-run).")
             return
-        cleaner.table.check_silent(found.rows.owner, running_within(sink))
+        cleaner.ledger.check_silent(found.ledger.owner, running_within(sink))
         if not yes and not _agreed(sink.name):
             return
         cleaner.clean(found)
         say(f"Removed what sink {sink.name} left behind. Its name is free.")
 
 
-def _show(config: SinkConfig, found: Leftovers, *, as_json: bool) -> None:
-    """All findings, how to remove by hand what stays, and what the act means."""
+def _show(config: SinkConfig, found: Residue, *, as_json: bool) -> None:
+    """All findings, how to remove by hand what stays, and what the clean means."""
     from firn.operations.clean import consequences
-    from firn.operations.residue import COLUMNS
+    from firn.operations.residue.finding import COLUMNS
 
     findings = found.findings()
     print_rows([each.row() for each in findings], columns=COLUMNS, as_json=as_json, widths={"detail": 80})
@@ -69,7 +73,7 @@ def _show(config: SinkConfig, found: Leftovers, *, as_json: bool) -> None:
         say(sentence)
 
 
-def _check_seen(found: Leftovers) -> None:
+def _check_seen(found: Residue) -> None:
     """Raise the fault of a place that does not tell: what is not seen is not cleaned unless somebody says so."""
     for place, fault in found.faults.items():
         raise type(fault)(

@@ -12,6 +12,7 @@ import logging
 
 from snowflake.connector import SnowflakeConnection
 
+from firn.connector.config import SinkConfig
 from firn.errors import ConfigError
 from firn.plural import counted
 from firn.snowflake.columns import Columns
@@ -59,6 +60,17 @@ def user_pipe(connection: SnowflakeConnection, namespace: Namespace, table: str,
         raise _elsewhere(pipe, target)
     log.info("pipe %s has no SELECT: columns are found as without it", pipe)
     return None
+
+
+def target_of_pipe(
+    connection: SnowflakeConnection, namespace: Namespace, config: SinkConfig, table: str
+) -> FullName | None:
+    """The table that the pipe with the table's own name fills; None where no sink can load through the pipe."""
+    try:
+        load = user_pipe(connection, namespace, table, fields=config.schematization)
+    except ConfigError:
+        return None
+    return load.table if load else None
 
 
 def _definition(connection: SnowflakeConnection, namespace: Namespace, table: str) -> str | None:

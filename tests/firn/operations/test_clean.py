@@ -24,12 +24,14 @@ from firn.ledger.owner import CleaningError, SinkRunsError
 from firn.ledger.positions import Position
 from firn.ledger.rows import LedgerRows
 from firn.ledger.table import LedgerTable
-from firn.operations.clean import Cleaner, Leftovers, consequences
-from firn.operations.residue import Groups
+from firn.operations.clean import Cleaner, Residue, consequences
+from firn.operations.residue.consumer_groups import KafkaResidue
 from firn.settings import Settings
 from firn.snowflake import transactions as transactions
 from firn.snowflake.connection import connect, execute, query
+from spark_jobs.sink.methods.snowpipe.residue import StageResidue, find_stage_residue
 from spark_jobs.sink.methods.snowpipe.stage import Stage
+from spark_jobs.sink.tables.pipes import target_of_pipe
 from tests.support.kafka import Topic
 from tests.support.leftovers import NOTHING, LeftSink
 from tests.support.sinks import login_of, wait_until
@@ -72,7 +74,9 @@ def full(sink: LeftSink) -> LeftSink:
 
 
 def cleaner(sink: LeftSink, settings: Settings | None = None) -> Cleaner:
-    return Cleaner(sink.config, settings or sink.settings, sink.login, sink.connection)
+    return Cleaner(
+        sink.config, settings or sink.settings, sink.login, sink.connection, find_stage_residue, target_of_pipe
+    )
 
 
 def clean(sink: LeftSink) -> None:
@@ -80,7 +84,7 @@ def clean(sink: LeftSink) -> None:
     act.clean(act.look())
 
 
-def table_of(found: Leftovers) -> list[tuple[str, str, int | None, int | None]]:
+def table_of(found: Residue) -> list[tuple[str, str, int | None, int | None]]:
     return [(each.what, each.action, each.count, each.size) for each in found.findings()]
 
 
@@ -105,7 +109,7 @@ def test_all_that_a_sink_left_is_found_and_removed_and_nothing_else(sink: LeftSi
         ("staged files", "remove", 3, 15),
         ("kept files", "remove", 1, 5),
         *[("consumer group", "remove", 1, None)] * 3,
-        ("replay marks", "remove", None, None),
+        ("replay positions", "remove", None, None),
         ("other file", "leave", 1, 4),
         ("table", "leave", 1, 0),
         ("ledger", "leave", None, None),
@@ -130,7 +134,7 @@ def test_the_findings_say_what_the_rows_say(full: LeftSink) -> None:
     assert found["topic"].by_hand == f"kafka-topics --delete --topic '{full.topic}'"
 
 
-STEPS = [(Stage, "remove_epoch"), (Groups, "remove"), (LedgerRows, "delete")]
+STEPS = [(Stage, "remove_epoch"), (KafkaResidue, "remove"), (LedgerRows, "delete")]
 
 
 @pytest.mark.stack
@@ -196,7 +200,7 @@ def test_a_fault_in_the_middle_says_that_the_clean_has_begun(full: LeftSink, mon
         with pytest.raises(TransientError) as raised:
             clean(full)
     assert raised.value.what == f"The clean of sink {full.name} has begun and not ended: Kafka is away."
-    assert raised.value.next_step.startswith("Wait. Then clean again")
+    assert raised.value.next_step.startswith("Wait. Then run `firn sink clean` again")
     clean(full)
     assert full.left() == NOTHING
 
@@ -205,14 +209,14 @@ def test_a_fault_in_the_middle_says_that_the_clean_has_begun(full: LeftSink, mon
 def test_a_start_waits_for_the_last_step_and_then_begins_anew(full: LeftSink, monkeypatch: pytest.MonkeyPatch) -> None:
     before = full.claim().epoch
     inside, go_on = threading.Event(), threading.Event()
-    remove = Groups.remove
+    remove = KafkaResidue.remove
 
-    def slowly(groups: Groups) -> None:
+    def slowly(groups: KafkaResidue) -> None:
         inside.set()
         assert go_on.wait(60)
         remove(groups)
 
-    monkeypatch.setattr(Groups, "remove", slowly)
+    monkeypatch.setattr(KafkaResidue, "remove", slowly)
     with ThreadPoolExecutor(2) as pool, connect(full.login) as cleans, connect(full.login) as starts:
         cleaning = pool.submit(clean, replace(full, connection=cleans))
         try:
@@ -344,17 +348,17 @@ def test_files_without_a_row_in_the_ledger_are_cleaned_too(sink: LeftSink) -> No
 def test_an_older_clean_does_not_touch_the_sink_that_began_since(
     full: LeftSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remove_files = Cleaner._remove_files
+    remove = StageResidue.remove
 
-    def overtaken(older: Cleaner, found: Leftovers, epoch: int) -> None:
+    def overtaken(older: StageResidue, connection: SnowflakeConnection, epoch: int) -> None:
         monkeypatch.undo()
         clean(full)
         new = full.claim(run_id="new life", ended=False).epoch
         full.make_groups()
         full.stage_files(new)
-        remove_files(older, found, epoch)
+        remove(older, connection, epoch)
 
-    monkeypatch.setattr(Cleaner, "_remove_files", overtaken)
+    monkeypatch.setattr(StageResidue, "remove", overtaken)
     with pytest.raises(TerminalError, match="Another clean"):
         clean(full)
     left = full.left()
@@ -382,7 +386,7 @@ def test_what_others_use_in_kafka_is_left(full: LeftSink, topic: Topic) -> None:
     left = {each.name: each for each in found.findings() if each.by_hand}
     assert f"offsets of other topics: {more.name}" in left[full.groups[0]].detail
     assert left[full.groups[0]].by_hand == f"kafka-consumer-groups --delete --group '{full.groups[0]}'"
-    assert "marks of sink another" in left[marks].detail
+    assert "positions of sink another" in left[marks].detail
     act.clean(found)
     assert full.left() == NOTHING | {"groups": [full.groups[0]], "marks": [marks]}
 
