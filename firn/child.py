@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import IO, Self
@@ -113,16 +113,13 @@ class Child:
         self.stop()
 
 
-def run_child(
-    command: Sequence[str], env: Mapping[str, str], on_line: Callable[[str], None], *, finish: bool = False
-) -> tuple[int, list[str]]:
+def run_child(command: Sequence[str], env: Mapping[str, str], on_line: Callable[[str], None]) -> tuple[int, list[str]]:
     """Run to the end; stderr goes to `on_line` line by line. Returns the exit code and the newest lines of stdout.
 
     A negative exit code is the number of the signal that ended the child. Whatever interrupts the caller (a
-    cancelled flow, Ctrl-C) ends the child first. With `finish`, in the main thread, a first Ctrl-C or SIGTERM is the
-    child's ordinary end: it is asked to stop and its answer is returned.
+    cancelled flow, Ctrl-C) ends the child first.
     """
-    with Child(command, env, on_line) as child, first_signal(child.ask, finish):
+    with Child(command, env, on_line) as child:
         code = None
         while code is None:
             code = child.wait()
@@ -130,12 +127,17 @@ def run_child(
 
 
 @contextmanager
-def first_signal(heard: Callable[[], None], wanted: bool = True) -> Iterator[None]:
-    """Where `wanted`, and in the main thread, a first Ctrl-C or SIGTERM calls `heard`; a second does what it did."""
+def first_signal(
+    heard: Callable[[], None], wanted: bool = True, *, numbers: Iterable[int] = (signal.SIGINT, signal.SIGTERM)
+) -> Iterator[None]:
+    """Where `wanted`, the first of these signals calls `heard` instead of what it did; the next does that again.
+
+    Signals reach the main thread only: in another one nothing changes.
+    """
     if not wanted or threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in numbers}
 
     def restore() -> None:
         for number, handler in before.items():

@@ -26,13 +26,16 @@ from firn.connector.references import (
     has_reference,
     is_reference,
 )
-from firn.kafka.properties import Judgement, judge
+from firn.kafka.properties import Role, Treatment, treatment
 from firn.redaction import HIDDEN, printable, redacted
 
 _TRANSFORM = re.compile(r"(transforms|predicates)\.([^.]+)\.(.+)")
-_CLIENTS = {"kafka.": "consumer", "consumer.override.": "consumer", "producer.override.": "producer"}
-_OTHER_CLIENTS = {"admin.override.": "admin"}
-_EFFECTS = {"honoured": Effect.HONOURED, "warned": Effect.NO_EFFECT, "refused": Effect.REFUSED}
+_CLIENTS: dict[str, Role] = {
+    "kafka.": "consumer",
+    "consumer.override.": "consumer",
+    "producer.override.": "producer",
+    "admin.override.": "admin",
+}
 
 
 @dataclass(frozen=True)
@@ -127,9 +130,9 @@ def _definition(name: str) -> tuple[Parameter | None, str | None]:
     """A known parameter, or one of a family of names; with the nearest known name where it is none."""
     if name in PARAMETERS:
         return PARAMETERS[name], None
-    for prefix, role in (_CLIENTS | _OTHER_CLIENTS).items():
+    for prefix, role in _CLIENTS.items():
         if name.startswith(prefix):
-            return _client_property(name, prefix, judge(name.removeprefix(prefix), role))  # type: ignore[arg-type]
+            return _client_property(name, prefix, treatment(name.removeprefix(prefix), role))
     if _TRANSFORM.fullmatch(name):
         return Parameter(name, readers.TEXT, "An option of a single message transform."), None
     if name.startswith("header.converter."):
@@ -137,13 +140,13 @@ def _definition(name: str) -> tuple[Parameter | None, str | None]:
     return None, nearest_name(name)
 
 
-def _client_property(name: str, prefix: str, judged: Judgement) -> tuple[Parameter, str | None]:
-    effect, reason = _EFFECTS[judged.kind], judged.reason
-    nearest = prefix + judged.nearest if judged.nearest else None
-    if prefix == "kafka." and judged.kind == "refused" and not judged.nearest:
+def _client_property(name: str, prefix: str, treated: Treatment) -> tuple[Parameter, str | None]:
+    effect, reason = Effect(treated.kind), treated.reason
+    nearest = prefix + treated.nearest if treated.nearest else None
+    if prefix == "kafka." and treated.kind == "refused" and not treated.nearest:
         nearest = nearest_name(name, cutoff=0.8)
     return Parameter(
-        name, readers.ANY, "A client property.", effect=effect, reason=reason, secret=judged.secret
+        name, readers.ANY, "A client property.", effect=effect, reason=reason, secret=treated.secret
     ), nearest
 
 

@@ -137,8 +137,7 @@ def _properties() -> str:
     for name, row in PROPERTIES.items():
         if row.kind != "honoured":
             rows.setdefault((row.kind, row.reason), []).append(f"`{name}`")
-    effects = {"warned": "no effect", "refused": "refused"}
-    return "\n".join(f"| {', '.join(names)} | {effects[kind]} | {why} |" for (kind, why), names in rows.items())
+    return "\n".join(f"| {', '.join(names)} | {kind} | {why} |" for (kind, why), names in rows.items())
 
 
 def document() -> str:

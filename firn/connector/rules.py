@@ -17,7 +17,7 @@ from firn.connector.parameters import PARAMETERS
 from firn.connector.parameters.loading import STREAMING
 from firn.connector.readers import TOPIC
 from firn.errors import ConfigError
-from firn.kafka.properties import KafkaProperty, faults, judge, managed_properties, store_faults
+from firn.kafka.properties import KafkaProperty, faults, managed_properties, store_faults, treatment
 from firn.kafka.property_table import FIRST_OFFSET
 from firn.keys import IN_CONNECTOR, private_key_der
 from firn.snowflake.columns import TableType
@@ -48,7 +48,7 @@ def kafka_properties(check: Check) -> tuple[KafkaProperty, ...]:
     for prefix in ("kafka.", "consumer.override."):
         for name, given in check.given.items():
             java = kafka_property(name) if name.startswith(prefix) else None
-            if java and java != FIRST_OFFSET and given.value is not None and judge(java).kind == "honoured":
+            if java and java != FIRST_OFFSET and given.value is not None and treatment(java).kind == "honoured":
                 text = given.value
                 properties.append(KafkaProperty(java, text if isinstance(text, SecretStr) else SecretStr(text)))
     return tuple({each.name: each for each in properties}.values())

@@ -103,7 +103,7 @@ def _command(home: Path, select: str | None, full_refresh: bool) -> list[str]:
     # "buildable": with a selection, leave out tests that also read models outside it and its ancestors.
     chosen = ["--select", select, "--indirect-selection=buildable"] if select else []
     fresh = ["--full-refresh"] if full_refresh else []
-    return [sys.executable, "-m", "firn.dbt.child", "build", *quiet, *places, *outputs, *chosen, *fresh]
+    return [sys.executable, "-m", "firn.dbt.interruptible", "build", *quiet, *places, *outputs, *chosen, *fresh]
 
 
 def _environment(login: SnowflakeLogin) -> dict[str, str]:

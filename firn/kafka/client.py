@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from firn.errors import ConfigError
 from firn.kafka.jaas import login_of, render
-from firn.kafka.properties import KafkaProperty, faults, judge, spelled
+from firn.kafka.properties import KafkaProperty, faults, spelled, treatment
 from firn.kafka.property_table import NOT_FOR_READERS, PROPERTIES, Property
 from firn.kafka.stores import keystore, truststore
 from firn.secrets import KafkaSecret, read_secret
@@ -91,7 +91,7 @@ def _chosen(properties: Iterable[KafkaProperty]) -> dict[str, str]:
     """The connector's honoured properties that reach a client. Raises ConfigError for refused ones and their values."""
     given = list(properties)
     _refuse_faulty(given)
-    honoured = [p for p in given if judge(p.name).kind == "honoured" and p.name not in NOT_FOR_READERS]
+    honoured = [p for p in given if treatment(p.name).kind == "honoured" and p.name not in NOT_FOR_READERS]
     return {p.name: spelled(p.name, p.value.get_secret_value()) or "" for p in honoured}
 
 
@@ -144,8 +144,8 @@ def _login(mechanism: str, secret: KafkaSecret) -> str:
 
 def _refuse_faulty(properties: Iterable[KafkaProperty]) -> None:
     given = list(properties)
-    judged = [(p.name, judge(p.name)) for p in given]
-    found = [f"{name}: {j.reason}" for name, j in judged if j.kind == "refused"]
+    treated = [(p.name, treatment(p.name)) for p in given]
+    found = [f"{name}: {j.reason}" for name, j in treated if j.kind == "refused"]
     found += [f"{fault.name}: {fault.what}" for fault in faults(given)]
     if found:
         raise ConfigError(

@@ -1,6 +1,6 @@
 """Which of Kafka's client properties a connector may set, and what is wrong with their values.
 
-For `kafka.*` and `consumer.override.*`, under Java's names. Not for what the client is told (`firn.kafka.client`).
+For `kafka.*` and `consumer.override.*`, under Java's names. Not for configuring a client (`firn.kafka.client`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class KafkaProperty:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Treatment:
     """What becomes of one property. `secret` values are masked everywhere; `nearest` is the known name meant, or ""."""
 
     kind: Kind
@@ -53,7 +53,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Fault:
+class PropertyFault:
     """A value that the client cannot take. Holds no secret value."""
 
     name: str
@@ -90,15 +90,15 @@ _ELSEWHERE = {
 }
 
 
-def judge(name: str, role: Role = "consumer") -> Judgement:
+def treatment(name: str, role: Role = "consumer") -> Treatment:
     """What becomes of the property `name` of `kafka.*` and `consumer.override.*`, or of another client's overrides."""
     if role != "consumer":
-        return _judge_idle(name, role)
+        return _idle_treatment(name, role)
     row = PROPERTIES.get(name)
-    return Judgement(row.kind, row.reason, row.secret) if row else _unknown(name, PROPERTIES)
+    return Treatment(row.kind, row.reason, row.secret) if row else _unknown(name, PROPERTIES)
 
 
-def faults(properties: Iterable[KafkaProperty], unknown: Iterable[str] = ()) -> list[Fault]:
+def faults(properties: Iterable[KafkaProperty], unknown: Iterable[str] = ()) -> list[PropertyFault]:
     """Values of honoured properties that the client cannot take, each alone and login against mechanism.
 
     unknown: names of properties that are given too, with values that are not known yet.
@@ -108,7 +108,7 @@ def faults(properties: Iterable[KafkaProperty], unknown: Iterable[str] = ()) -> 
     return found + _login_faults({**dict.fromkeys(unknown), **values})
 
 
-def store_faults(properties: Iterable[KafkaProperty], unknown: Iterable[str] = ()) -> list[Fault]:
+def store_faults(properties: Iterable[KafkaProperty], unknown: Iterable[str] = ()) -> list[PropertyFault]:
     """What is wrong with key and trust stores, as far as this machine has them; `unknown` as in `faults`."""
     values = _values(properties)
     if "SSL" not in values.get("security.protocol", "SSL").upper():
@@ -122,7 +122,7 @@ def store_faults(properties: Iterable[KafkaProperty], unknown: Iterable[str] = (
         try:
             read({name: spelled(name, value) or "" for name, value in values.items()})
         except ConfigError as error:
-            found.append(Fault(f"{store}.location", f"{error.what} {error.next_step}"))
+            found.append(PropertyFault(f"{store}.location", f"{error.what} {error.next_step}"))
     return found
 
 
@@ -139,22 +139,22 @@ def managed_properties(
     return tuple(KafkaProperty(name, SecretStr(value)) for name, value in values.items())
 
 
-def _judge_idle(name: str, role: Role) -> Judgement:
+def _idle_treatment(name: str, role: Role) -> Treatment:
     own, reason = _IDLE[role]
     if name in CONSUMER_ONLY and name not in own:
-        return Judgement("refused", f"It belongs to consumers: consumer.override.{name}.")
+        return Treatment("refused", f"It belongs to consumers: consumer.override.{name}.")
     row = PROPERTIES.get(name)
     if row is None and name not in own:
         return _unknown(name, own | PROPERTIES.keys() - CONSUMER_ONLY)
-    return Judgement("warned", reason, secret=row is not None and row.secret)
+    return Treatment("no effect", reason, secret=row is not None and row.secret)
 
 
-def _unknown(name: str, known: Iterable[str]) -> Judgement:
+def _unknown(name: str, known: Iterable[str]) -> Treatment:
     """A value under a misspelt name may be a password: it counts as secret."""
     if name in _ELSEWHERE:
-        return Judgement("refused", "It is librdkafka's name. Connector files hold Java's.", True, _ELSEWHERE[name])
+        return Treatment("refused", "It is librdkafka's name. Connector files hold Java's.", True, _ELSEWHERE[name])
     near = difflib.get_close_matches(name.lower(), list(known), n=1)
-    return Judgement("refused", "Kafka has no such client property.", True, near[0] if near else "")
+    return Treatment("refused", "Kafka has no such client property.", True, near[0] if near else "")
 
 
 def spelled(name: str, value: str) -> str | None:
@@ -166,57 +166,56 @@ def spelled(name: str, value: str) -> str | None:
 
 
 def _values(properties: Iterable[KafkaProperty]) -> dict[str, str]:
-    return {p.name: p.value.get_secret_value() for p in properties if judge(p.name).kind == "honoured"}
+    return {p.name: p.value.get_secret_value() for p in properties if treatment(p.name).kind == "honoured"}
 
 
-def _value_fault(name: str, value: str) -> Fault | None:
+def _value_fault(name: str, value: str) -> PropertyFault | None:
     row, text = PROPERTIES[name], spelled(name, value)
     if text is None:
-        return Fault(name, f"It is none of the allowed values. {row.otherwise}".strip(), row.allowed)
+        return PropertyFault(name, f"It is none of the allowed values. {row.otherwise}".strip(), row.allowed)
     if row.form != "text":
         return _number_fault(name, text, row)
     if name in ("bootstrap.servers", "client.id", GROUP) and not text:
-        return Fault(name, "It is empty.")
+        return PropertyFault(name, "It is empty.")
     if name == GROUP and text.startswith(DEAD_LETTER_GROUPS):
-        return Fault(name, f"Groups named {DEAD_LETTER_GROUPS}* hold how far dead letters are published.")
+        return PropertyFault(name, f"Groups named {DEAD_LETTER_GROUPS}* hold how far dead letters are published.")
     if name == "bootstrap.servers" and "@" in text:  # brokers are named in logs and messages
-        return Fault(name, "It holds a user or password, which belong into sasl.jaas.config.")
+        return PropertyFault(name, "It holds a user or password, which belong into sasl.jaas.config.")
     return _token_url_fault(name, text) if name == "sasl.oauthbearer.token.endpoint.url" else None
 
 
-def _number_fault(name: str, text: str, row: Property) -> Fault | None:
+def _number_fault(name: str, text: str, row: Property) -> PropertyFault | None:
     """A number that Kafka Connect does not take either; one beyond librdkafka's range is moved into it."""
     if not re.fullmatch(r"[+-]?\d+", text, re.ASCII):
-        return Fault(name, "It is not an integer.")
+        return PropertyFault(name, "It is not an integer.")
     # A text of thousands of digits is no number to Python either.
     if len(text) > _LONGEST_NUMBER or not row.least <= int(text) <= row.most:
-        return Fault(name, "It is out of the range that Kafka allows.", (f"{row.least} to {row.most}",))
+        return PropertyFault(name, "It is out of the range that Kafka allows.", (f"{row.least} to {row.most}",))
     return None
 
 
-def _token_url_fault(name: str, text: str) -> Fault | None:
+def _token_url_fault(name: str, text: str) -> PropertyFault | None:
     try:
         parts = urlsplit(text)
         sound = re.fullmatch(r"https?://[^\s\"']+", text) and parts.hostname and parts.port != 0
     except ValueError:
         sound = None
     if not sound:
-        return Fault(name, "It is not an http or https address.")
+        return PropertyFault(name, "It is not an http or https address.")
     if "@" in parts.netloc:
-        return Fault(name, "It holds a user or password: give clientId and clientSecret in sasl.jaas.config.")
+        return PropertyFault(name, "It holds a user or password: give clientId and clientSecret in sasl.jaas.config.")
     return None
 
 
-def _login_faults(values: Mapping[str, str | None]) -> list[Fault]:
+def _login_faults(values: Mapping[str, str | None]) -> list[PropertyFault]:
     mechanism, jaas = values.get("sasl.mechanism"), values.get("sasl.jaas.config")
     if jaas is None:
         return []
     try:
         login = login_of(jaas, values)
     except JaasError as error:
-        return [Fault("sasl.jaas.config", str(error))]
+        return [PropertyFault("sasl.jaas.config", str(error))]
     if mechanism in MECHANISMS and mechanism not in login.mechanisms:
-        return [
-            Fault("sasl.mechanism", f"sasl.jaas.config names the login module of {' and '.join(login.mechanisms)}.")
-        ]
+        what = f"sasl.jaas.config names the login module of {' and '.join(login.mechanisms)}."
+        return [PropertyFault("sasl.mechanism", what)]
     return []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Kind = Literal["honoured", "warned", "refused"]
+Kind = Literal["honoured", "no effect", "refused"]
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
@@ -81,15 +81,15 @@ _SECURITY: dict[str, Property] = {
     **_each("ssl.truststore.password ssl.keystore.password ssl.keystore.key ssl.key.password", Property(secret=True)),
     "ssl.endpoint.identification.algorithm": Property(allowed=("https", "")),
     "ssl.cipher.suites": Property(
-        "warned", "Its names are Java's. The client offers OpenSSL's default cipher suites, and the broker chooses."
+        "no effect", "Its names are Java's. The client offers OpenSSL's default cipher suites, and the broker chooses."
     ),
     **_each(
         "ssl.enabled.protocols ssl.protocol",
-        Property("warned", "Client and broker agree on the newest version of TLS that both support."),
+        Property("no effect", "Client and broker agree on the newest version of TLS that both support."),
     ),
     **_each(
         "ssl.provider ssl.keymanager.algorithm ssl.trustmanager.algorithm ssl.secure.random.implementation",
-        Property("warned", _OPENSSL),
+        Property("no effect", _OPENSSL),
     ),
     **_each(
         "security.providers ssl.engine.factory.class",
@@ -120,22 +120,22 @@ _TOKEN_LOGIN: dict[str, Property] = {
     "sasl.oauthbearer.client.credentials.client.secret": Property(secret=True),
     "sasl.oauthbearer.header.urlencode": Property(allowed=_BOOLEAN),
     "sasl.oauthbearer.sub.claim.name": Property(librdkafka="sasl.oauthbearer.sub.claim.name"),
-    "sasl.oauthbearer.scope.claim.name": Property("warned", "The client does not look at the scope in a token."),
+    "sasl.oauthbearer.scope.claim.name": Property("no effect", "The client does not look at the scope in a token."),
     **_each(
         "sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.retry.backoff.ms"
         " sasl.login.retry.backoff.max.ms",
-        Property("warned", _TOKENS),
+        Property("no effect", _TOKENS),
     ),
     **_each(
         "sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor"
         " sasl.login.refresh.window.jitter",
-        Property("warned", _REFRESH),
+        Property("no effect", _REFRESH),
     ),
     **_each(
         "sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer"
         " sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"
         " sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url",
-        Property("warned", _BROKER_SIDE),
+        Property("no effect", _BROKER_SIDE),
     ),
     **_each(
         "sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud"
@@ -168,16 +168,16 @@ _CONNECTION: dict[str, Property] = {
     "receive.buffer.bytes": _int(-1, "socket.receive.buffer.bytes", 0, 100_000_000),
     "send.buffer.bytes": _int(-1, "socket.send.buffer.bytes", 0, 100_000_000),
     "socket.connection.setup.timeout.max.ms": Property(
-        "warned", "Every attempt to connect ends after socket.connection.setup.timeout.ms."
+        "no effect", "Every attempt to connect ends after socket.connection.setup.timeout.ms."
     ),
     **_each(
         "default.api.timeout.ms retries",
-        Property("warned", "A sink tries again until FIRN_SINK_PATIENCE_SECONDS have passed without any progress."),
+        Property("no effect", "A sink tries again until FIRN_SINK_PATIENCE_SECONDS have passed without any progress."),
     ),
     **_each(
         "metric.reporters metrics.num.samples metrics.sample.window.ms metrics.recording.level"
         " auto.include.jmx.reporter",
-        Property("warned", _METRICS),
+        Property("no effect", _METRICS),
     ),
     "config.providers": Property(
         "refused", "References such as ${env:NAME} are resolved when the configuration is read."
@@ -194,7 +194,7 @@ _READING: dict[str, Property] = {
     "check.crcs": Property(allowed=_BOOLEAN, librdkafka="check.crcs"),
     **_each(
         "fetch.min.bytes fetch.max.wait.ms",
-        Property("warned", "A range of offsets is read that is there already: nothing is worth waiting for."),
+        Property("no effect", "A range of offsets is read that is there already: nothing is worth waiting for."),
     ),
     # librdkafka wants at least its message.max.bytes here.
     "fetch.max.bytes": _int(0, "fetch.max.bytes", 1_000_000, 2_147_483_135),
@@ -204,16 +204,16 @@ _READING: dict[str, Property] = {
         "is connect-<name>. Nothing is read as a member of it.",
     ),
     "max.poll.records": Property(
-        "warned", "Batches are bounded by firn.batch.records, firn.batch.bytes and the buffer, not by single polls."
+        "no effect", "Batches are bounded by firn.batch.records, firn.batch.bytes and the buffer, not by single polls."
     ),
     **_each(
         "group.instance.id group.protocol group.remote.assignor session.timeout.ms heartbeat.interval.ms"
         " max.poll.interval.ms partition.assignment.strategy enable.auto.commit auto.commit.interval.ms"
         " share.acknowledgement.mode",
-        Property("warned", _NO_GROUP),
+        Property("no effect", _NO_GROUP),
     ),
-    "exclude.internal.topics": Property("warned", "Internal topics are never matched by topics.regex."),
-    "allow.auto.create.topics": Property("warned", "Reading never makes a topic: one that is absent is an error."),
+    "exclude.internal.topics": Property("no effect", "Internal topics are never matched by topics.regex."),
+    "allow.auto.create.topics": Property("no effect", "Reading never makes a topic: one that is absent is an error."),
     **_each("key.deserializer value.deserializer", Property("refused", _BYTES)),
     "interceptor.classes": Property("refused", f"{_NO_CLASSES} Change records in dbt, or before they are in Kafka."),
 }

@@ -6,6 +6,7 @@ Not for what a record is (`records`). Delivery is at least once across runs and 
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -14,11 +15,11 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from firn.child import first_signal
 from firn.errors import FirnError, TerminalError, TransientError
 from firn.kafka.client import KafkaClient
 from firn.kafka.cluster import with_callbacks
 from firn.kafka.faults import ConnectionFaults, refused_configuration
-from firn.produce.interrupts import interrupts
 from firn.produce.records import Record
 from firn.settings import Settings
 
@@ -109,7 +110,9 @@ def produce_all(
     """
     run = _Run(settings, client, topic, {"source": _SOURCE, **headers}, progress)
     started = time.monotonic()
-    with interrupts() as interrupted:
+    interrupted = threading.Event()
+    # As an exception, Ctrl-C could strike inside a delivery report, and that record would be missing from the account.
+    with first_signal(interrupted.set, numbers=[signal.SIGINT]):
         try:
             run.send(records, rate, interrupted)
         except FirnError as error:

@@ -1,5 +1,9 @@
 """Single values as Avro's primitive and logical types. Not for nested types (`coerce`).
 
+The rules are those of tools that write CSV, which no library has as a whole: pyarrow's casts refuse ` 7 `, `7.0`,
+`yes`, texts as times and numbers as dates, and make infinity of a float that is too large; fastavro writes an int of
+more than 32 bits and a text as a date; pydantic takes `1_000` and guesses the unit of a timestamp. Encoding the values
+is fastavro's part.
 Logical types: https://avro.apache.org/docs/1.12.0/specification/#logical-types
 """
 
@@ -124,7 +128,8 @@ def _decimal(schema: dict[str, Any]) -> Callable[[Any], Decimal]:
 
     def coerce(value: Any) -> Decimal:
         try:
-            number = Decimal("NaN") if isinstance(value, bool) else Decimal(str(value).strip())
+            # Python's own spelling of long numbers (1_000) is nobody else's.
+            number = Decimal("NaN" if isinstance(value, bool) or "_" in str(value) else str(value).strip())
             exact = number.quantize(Decimal(1).scaleb(-scale), context=exactly)
         except (InvalidOperation, Inexact):
             raise expected(wanted, value) from None

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from firn import child as module
-from firn.child import Child, run_child
+from firn.child import Child, first_signal, run_child
 from tests.support.sinks import wait_until
 
 ENDS_WITH_ITS_INPUT = """
@@ -59,11 +59,13 @@ def gone(process: psutil.Process) -> bool:
 def test_a_first_signal_asks_the_child_to_stop_and_its_answer_comes(number: int) -> None:
     before = signal.getsignal(number)
     command = python(ENDS_WITH_ITS_INPUT)
-    assert run_child(command, os.environ, lambda _: os.kill(os.getpid(), number), finish=True) == (0, ["answer"])
+    with Child(command, os.environ, lambda _: os.kill(os.getpid(), number)) as child, first_signal(child.ask):
+        assert child.wait() == 0
+    assert child.answer == ["answer"]
     assert signal.getsignal(number) is before
 
 
-def test_without_finish_an_interrupt_ends_both() -> None:
+def test_an_interrupt_ends_both() -> None:
     with pytest.raises(KeyboardInterrupt):
         run_child(python(ENDS_WITH_ITS_INPUT), os.environ, lambda _: os.kill(os.getpid(), signal.SIGINT))
 

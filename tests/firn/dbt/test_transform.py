@@ -300,7 +300,7 @@ def test_dbt_is_interrupted_when_told_to_stop_or_left_alone(end: Callable[[Any],
         "        print('queries cancelled', flush=True)\n"
     )
     dbt = subprocess.Popen(
-        [sys.executable, "-m", "firn.dbt.child"],
+        [sys.executable, "-m", "firn.dbt.interruptible"],
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -6,7 +6,7 @@ from confluent_kafka.admin import AdminClient
 from pydantic import SecretStr
 
 from firn.kafka.client import kafka_client
-from firn.kafka.properties import Fault, KafkaProperty, faults, judge, managed_properties
+from firn.kafka.properties import KafkaProperty, PropertyFault, faults, managed_properties, treatment
 from firn.kafka.property_table import PROPERTIES
 from firn.settings import Settings
 
@@ -26,11 +26,11 @@ def properties(**values: str) -> list[KafkaProperty]:
         ("isolation.level", "honoured"),
         ("auto.offset.reset", "honoured"),
         ("fetch.max.bytes", "honoured"),
-        ("max.poll.records", "warned"),
+        ("max.poll.records", "no effect"),
         ("group.id", "honoured"),
-        ("group.instance.id", "warned"),
-        ("enable.auto.commit", "warned"),
-        ("session.timeout.ms", "warned"),
+        ("group.instance.id", "no effect"),
+        ("enable.auto.commit", "no effect"),
+        ("session.timeout.ms", "no effect"),
         ("key.deserializer", "refused"),
         ("interceptor.classes", "refused"),
         ("sasl.kerberos.service.name", "refused"),
@@ -40,20 +40,20 @@ def properties(**values: str) -> list[KafkaProperty]:
         ("config.providers", "refused"),
         ("sasl.oauthbearer.client.credentials.client.secret", "honoured"),
         ("metadata.recovery.rebootstrap.trigger.ms", "honoured"),
-        ("ssl.cipher.suites", "warned"),
-        ("ssl.enabled.protocols", "warned"),
-        ("ssl.keymanager.algorithm", "warned"),
-        ("sasl.login.refresh.window.factor", "warned"),
-        ("default.api.timeout.ms", "warned"),
-        ("metric.reporters", "warned"),
+        ("ssl.cipher.suites", "no effect"),
+        ("ssl.enabled.protocols", "no effect"),
+        ("ssl.keymanager.algorithm", "no effect"),
+        ("sasl.login.refresh.window.factor", "no effect"),
+        ("default.api.timeout.ms", "no effect"),
+        ("metric.reporters", "no effect"),
     ],
 )
 def test_a_property_has_its_judgement(name, kind):
-    assert judge(name).kind == kind
+    assert treatment(name).kind == kind
 
 
 def test_what_is_not_honoured_says_why():
-    silent = [n for n, row in PROPERTIES.items() if row.kind != "honoured" and len(judge(n).reason) < 20]
+    silent = [n for n, row in PROPERTIES.items() if row.kind != "honoured" and len(treatment(n).reason) < 20]
     assert silent == []
 
 
@@ -72,11 +72,11 @@ def test_a_property_that_is_honoured_reaches_the_client_or_is_the_sinks_own():
 
 
 def test_credentials_are_marked_and_so_is_everything_misspelt():
-    secret = {name for name in PROPERTIES if judge(name).secret}
+    secret = {name for name in PROPERTIES if treatment(name).secret}
     assert secret >= {"sasl.jaas.config", "ssl.keystore.key", "ssl.key.password", "ssl.truststore.password"}
     assert "sasl.oauthbearer.client.credentials.client.secret" in secret
     assert "bootstrap.servers" not in secret
-    assert judge("sasl.jass.config").secret
+    assert treatment("sasl.jass.config").secret
 
 
 @pytest.mark.parametrize(
@@ -93,22 +93,22 @@ def test_credentials_are_marked_and_so_is_everything_misspelt():
     ],
 )
 def test_an_unknown_name_is_refused_with_the_one_that_was_meant(name, nearest):
-    judgement = judge(name)
-    assert (judgement.kind, judgement.nearest) == ("refused", nearest)
+    found = treatment(name)
+    assert (found.kind, found.nearest) == ("refused", nearest)
 
 
 @pytest.mark.parametrize(
     ("role", "name", "kind"),
     [
-        ("producer", "linger.ms", "warned"),
-        ("producer", "sasl.jaas.config", "warned"),
+        ("producer", "linger.ms", "no effect"),
+        ("producer", "sasl.jaas.config", "no effect"),
         ("producer", "max.poll.records", "refused"),
-        ("admin", "retries", "warned"),
+        ("admin", "retries", "no effect"),
         ("admin", "linger.ms", "refused"),
     ],
 )
 def test_overrides_of_other_clients_are_known_too(role, name, kind):
-    assert judge(name, role).kind == kind
+    assert treatment(name, role).kind == kind
 
 
 def test_every_faulty_value_is_found_at_once():
@@ -129,7 +129,7 @@ def test_every_faulty_value_is_found_at_once():
 
 def test_login_and_mechanism_must_agree():
     given = properties(sasl_mechanism="SCRAM-SHA-512", sasl_jaas_config=f'{PLAIN} required username="u" password="p";')
-    assert faults(given) == [Fault("sasl.mechanism", "sasl.jaas.config names the login module of PLAIN.")]
+    assert faults(given) == [PropertyFault("sasl.mechanism", "sasl.jaas.config names the login module of PLAIN.")]
 
 
 def test_values_are_read_as_kafka_reads_them():

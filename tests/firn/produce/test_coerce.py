@@ -106,6 +106,7 @@ def test_values_with_types_of_their_own_keep_them(avro_type, value, wanted):
         (logical("bytes", "decimal", precision=5, scale=2), "1.234", "decimal(5, 2)"),
         (logical("bytes", "decimal", precision=5, scale=2), "1234.5", "decimal(5, 2)"),
         (logical("bytes", "decimal", precision=5, scale=2), "NaN", "decimal(5, 2)"),
+        (logical("bytes", "decimal", precision=5, scale=2), "1_0", "decimal(5, 2)"),
         (logical("int", "date"), "05/03/2026", "date"),
         (logical("long", "timestamp-millis"), "yesterday", "timestamp"),
         (logical("string", "uuid"), "12", "uuid"),

@@ -1,4 +1,4 @@
-"""dbt as a child that `firn.dbt.transform` starts: `python -m firn.dbt.child <dbt's arguments>`. Not for use by hand.
+"""dbt as a child of `firn.dbt.transform`: `python -m firn.dbt.interruptible <dbt's arguments>`. Not for use by hand.
 
 dbt cancels its queries in Snowflake on an interrupt only; a plain SIGTERM would leave a statement, its transaction and
 its lock behind. So SIGTERM is an interrupt here, and so is the end of standard input: the parent is gone.
