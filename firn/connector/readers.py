@@ -159,14 +159,13 @@ def _expressions(value: str) -> str:
     commas, opened = [-1], list[str]()
     for token in tokens:
         _refuse_in_expressions(token)
-        if token.token_type.name in _QUOTED:
-            continue
-        if token.text in _BRACKETS.values():
-            opened.append(token.text)
-        elif token.text in _BRACKETS and (not opened or opened.pop() != _BRACKETS[token.text]):
-            raise ReadError(f"has a {token.text!r} without its opening one")
-        elif token.text == "," and not opened:
-            commas.append(token.start)
+        for mark in token.text if token.token_type.name not in _QUOTED else "":  # `}}` is one token
+            if mark in _BRACKETS.values():
+                opened.append(mark)
+            elif mark in _BRACKETS and (not opened or opened.pop() != _BRACKETS[mark]):
+                raise ReadError(f"has a {mark!r} without its opening one")
+            elif mark == "," and not opened:
+                commas.append(token.start)
     if opened:
         raise ReadError(f"has a {opened[-1]!r} that is not closed")
     parts = [value[start + 1 : end].strip() for start, end in pairwise([*commas, len(value)])]

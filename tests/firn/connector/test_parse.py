@@ -287,6 +287,11 @@ def test_the_type_and_the_clustering_key_of_tables() -> None:
     assert raw.keys() <= warnings(raw | {"auto.create.tables": "false"}).keys()
 
 
+def test_a_clustering_key_may_hold_nested_objects() -> None:
+    raw = {"firn.table.cluster.by": "F({'a': {'b': [1, 2]}}), ',;--' || \"(\", x:c[0]"}
+    assert parse_sink_config(MINIMAL | raw, where="x").tables.cluster_by == raw["firn.table.cluster.by"]
+
+
 def test_interactive_tables_are_streamed_into_and_clustered() -> None:
     found = faults(firn_table_type="interactive")
     assert "needs snowflake.ingestion.method=SNOWPIPE_STREAMING" in found["firn.table.type"]
