@@ -19,11 +19,14 @@ def add(app: typer.Typer) -> None:
 
 def _deploy(
     paused: Annotated[
-        bool, typer.Option("--paused", help="Schedules and triggers stay off until you switch them on in the UI.")
+        bool, typer.Option("--paused", help="Keep schedules and triggers off until you switch them on in the UI.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Deploy all flows and apply the automations; again after each change of prefect.yaml or infra/prefect."""
+    """Deploy all flows and automations to the Prefect server.
+
+    Run it again after each change of prefect.yaml or infra/prefect.
+    """
     from prefect.client.orchestration import get_client
     from prefect.settings import PREFECT_API_URL
 
@@ -33,9 +36,9 @@ def _deploy(
 
     if not PREFECT_API_URL.value():
         raise ConfigError(
-            "No Prefect server is named.",
+            "No Prefect server is configured.",
             where="PREFECT_API_URL",
-            next_step="Set it, or FIRN_PREFECT_API_URL; `firn up` starts a server on this machine.",
+            next_step="Set it, or FIRN_PREFECT_API_URL. `firn up` starts a server on this machine.",
         )
     say("Deploying ...")
     deploy_all(paused=paused)
@@ -50,4 +53,6 @@ def _deploy(
     ]
     print_rows(({column: row.get(column) for column in COLUMNS} for row in rows), columns=COLUMNS, as_json=as_json)
     if any(each.silent for each in applied):
-        say("Alerts are sent nowhere: save a notification block named firn-alerts in the UI, then `firn deploy` again.")
+        say(
+            "Alerts are not sent yet: save a notification block named firn-alerts in the UI, then run `firn deploy` again."
+        )

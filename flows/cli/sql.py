@@ -15,17 +15,17 @@ def add(app: typer.Typer) -> None:
 
 
 def _sql(
-    statement: Annotated[str, typer.Argument(help="One statement, or several with ; between them.")],
+    statement: Annotated[str, typer.Argument(help="One statement, or several separated by semicolons.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Run SQL in Snowflake as the service user and print each result."""
+    """Run SQL in Snowflake as the service user, and print each result."""
     from firn.secrets import SnowflakeSecret, read_secret
     from firn.settings import load_settings
     from firn.snowflake.connection import connect, login_from
     from firn.snowflake.statements import run_statements
 
     if not statement.strip().rstrip(";"):
-        raise typer.BadParameter("There is no statement in it.")
+        raise typer.BadParameter("The argument contains no statement.")
     settings = load_settings()
     login = login_from(settings, read_secret(settings, settings.snowflake_secret_id, SnowflakeSecret))
     with connect(login, query_tag="firn sql") as connection:

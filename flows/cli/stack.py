@@ -23,10 +23,15 @@ def add(app: typer.Typer) -> None:
 
 
 def up(
-    new_ports: Annotated[bool, typer.Option("--new-ports", help="Stop, choose other ports, start.")] = False,
+    new_ports: Annotated[
+        bool, typer.Option("--new-ports", help="Stop the servers, choose other ports, and start again.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Start the local stack: Kafka, schema registry, Secrets Manager, Snowflake, Prefect. Running servers stay."""
+    """Start the local stack, or what is missing of it.
+
+    Its servers are Kafka, a schema registry, Secrets Manager, Snowflake and Prefect, all on this machine.
+    """
     from firn_local.stack import lifecycle
 
     servers = lifecycle.up(load_settings().home, say, new_ports=new_ports)
@@ -35,16 +40,24 @@ def up(
 
 
 def down(
-    purge: Annotated[bool, typer.Option("--purge", help="Also remove all topics, tables, secrets and runs.")] = False,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Also delete all topics, tables, secrets and flow runs.")
+    ] = False,
 ) -> None:
-    """Stop the local stack; its data stays unless --purge is given."""
+    """Stop the local stack.
+
+    Its data stays, unless you give --purge.
+    """
     from firn_local.stack import lifecycle
 
     lifecycle.down(load_settings().home, say, purge=purge)
 
 
 def status(as_json: JsonOption = False) -> None:
-    """Show each server's state, process, address and log. Exit code 0 only if all are running."""
+    """Show the state, process, address and log of each server.
+
+    The exit code is 0 if all servers run, else 1.
+    """
     from firn_local.stack import lifecycle
 
     servers = lifecycle.status(load_settings().home)

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from firn.connector.config import SinkConfig
     from firn.dead_letters.queue import DeadLetterQueue
 
-app = typer.Typer(name="dead-letters", help="Records that a sink could not convert.", no_args_is_help=True)
+app = typer.Typer(
+    name="dead-letters", help="List, show and replay the records that a sink could not convert.", no_args_is_help=True
+)
 
-ConfigArgument = Annotated[Path, typer.Argument(help="Connector configuration, JSON or .properties.")]
+ConfigArgument = Annotated[Path, typer.Argument(help="Connector file, JSON or .properties.")]
 _REPLAYED = ("topic", "partition", "letters")
 _LONGEST = 1000  # characters of a key or value in a table
 
@@ -27,8 +29,10 @@ _LONGEST = 1000  # characters of a key or value in a table
 @app.command("list")
 def _list(
     config: ConfigArgument,
-    newest: Annotated[int, typer.Option("--newest", min=1, help="So many of each partition of the topic.")] = 50,
-    everything: Annotated[bool, typer.Option("--all", help="All letters that the topic holds.")] = False,
+    newest: Annotated[
+        int, typer.Option("--newest", min=1, help="Number of letters for each partition of the dead-letter topic.")
+    ] = 50,
+    everything: Annotated[bool, typer.Option("--all", help="List all letters in the topic.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the newest dead letters of a sink."""
@@ -44,10 +48,10 @@ def _list(
 def _show(
     config: ConfigArgument,
     partition: Annotated[int, typer.Argument(min=0, help="Partition of the dead-letter topic.")],
-    offset: Annotated[int, typer.Argument(min=0, help="Offset in it.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document, nothing shortened.")] = False,
+    offset: Annotated[int, typer.Argument(min=0, help="Offset in that partition.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document with all bytes.")] = False,
 ) -> None:
-    """Show one dead letter: where it came from, why it is one, its headers, key and value."""
+    """Show one dead letter: its origin and reason, headers, key and value."""
     from firn.dead_letters.reader import COLUMNS, LetterReader, document
 
     _, queue = _queue(config)
@@ -65,15 +69,22 @@ def _show(
 @app.command("replay")
 def _replay(
     config: ConfigArgument,
-    partition: Annotated[int | None, typer.Option(min=0, help="With --offset: only this letter.")] = None,
-    offset: Annotated[int | None, typer.Option(min=0, help="With --partition: only this letter.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent; send nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    partition: Annotated[
+        int | None, typer.Option(min=0, help="Replay only the letter at --partition and --offset.")
+    ] = None,
+    offset: Annotated[
+        int | None, typer.Option(min=0, help="Replay only the letter at --partition and --offset.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and send nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Send without asking.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Send the records of dead letters back to their topics, each once: a second replay finds nothing left."""
+    """Send the records of dead letters back to their topics, each once.
+
+    A second replay sends nothing again.
+    """
     if (partition is None) != (offset is None):
-        raise typer.BadParameter("--partition and --offset name one letter together.")
+        raise typer.BadParameter("Give --partition and --offset together: they name one letter.")
 
     from firn.dead_letters.replay import Replay
 
@@ -94,7 +105,7 @@ def _replay(
     if letters:
         say(f"{counted(letters, 'record')} {'would be sent' if dry_run else 'sent'} back")
     else:
-        say("Nothing is left to replay.")
+        say("There is nothing to replay.")
 
 
 def _content(shown: dict[str, Any] | None) -> dict[str, Any]:
@@ -120,8 +131,8 @@ def _queue(file: Path) -> tuple[SinkConfig, DeadLetterQueue]:
     queue = queue_of(config, kafka_login(config, settings))
     if queue is None:
         raise ConfigError(
-            "The sink has no dead letters.",
+            "The sink publishes no dead letters.",
             where=str(file),
-            next_step="Set errors.tolerance=all and errors.deadletterqueue.topic.name to keep records that are bad.",
+            next_step="Set errors.tolerance=all and errors.deadletterqueue.topic.name to keep bad records.",
         )
     return config, queue

@@ -1,4 +1,4 @@
-"""`firn sink offsets`: where a sink stands, and setting where it goes on."""
+"""`firn sink offsets`: the positions of a sink, shown and reset."""
 
 from __future__ import annotations
 
@@ -17,22 +17,25 @@ if TYPE_CHECKING:
 
 
 def offsets(
-    config: Annotated[Path, typer.Argument(help="Connector configuration, JSON or .properties.")],
+    config: Annotated[Path, typer.Argument(help="Connector file, JSON or .properties.")],
     reset: Annotated[
         str | None,
         typer.Option(
             metavar="TARGET",
-            help="Go on elsewhere: earliest, latest, an offset, +n or -n from where it stands, a time "
+            help="Set the next offset: earliest, latest, an offset, +n or -n from the current one, a time "
             "(2026-11-21T10:00:00Z), or @<Unix milliseconds>.",
         ),
     ] = None,
     topic: Annotated[str | None, typer.Option(help="Only this topic.")] = None,
-    partition: Annotated[int | None, typer.Option(min=0, help="Only this partition of it.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Reset without a question.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what a reset would do, and change nothing.")] = False,
+    partition: Annotated[int | None, typer.Option(min=0, help="Only this partition of the topic.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Reset without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan of a reset, and change nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show ledger, Kafka and lag of each partition; with --reset set where the sink goes on, after a question."""
+    """Show position and lag of each partition; with --reset change the positions.
+
+    A reset shows its plan and asks first.
+    """
     target = _target(reset, yes=yes, dry_run=dry_run)
 
     from firn.connector.parse import load_sink_config
@@ -70,14 +73,14 @@ def offsets(
         if not yes and not _agreed():
             return
         epoch = act(sink, table, connection, client, steps)
-        say(f"Reset, epoch {epoch}: the sink goes on from there when it starts.")
+        say(f"The positions are reset (epoch {epoch}). The sink continues from them when it starts.")
 
 
 def _target(text: str | None, *, yes: bool, dry_run: bool) -> Target | None:
     """What is asked for; bad ones are wrong usage."""
     if text is None:
         if yes or dry_run:
-            raise typer.BadParameter("--yes and --dry-run go with --reset.")
+            raise typer.BadParameter("--yes and --dry-run need --reset.")
         return None
 
     from firn.operations.offset_reset import parse_target
@@ -100,10 +103,12 @@ def _show(found: SinkOffsets, target: Target, steps: list[Step], *, as_json: boo
 
     print_rows([step.row() for step in steps], columns=COLUMNS, as_json=as_json)
     if target.spoken:
-        say(f"Each partition goes on at its first record of {target.spoken} or later; without one, at its end.")
+        say(
+            f"Each partition continues at its first record of {target.spoken} or later, or at its end if there is none."
+        )
     planned = {step.where for step in steps}
     if left := [f"{each.where} ({each.state})" for each in found.partitions if each.where not in planned]:
-        say(f"Left as they are: {', '.join(left)}.")
+        say(f"Unchanged: {', '.join(left)}.")
     for sentence in consequences(steps):
         say(sentence)
 
@@ -111,8 +116,8 @@ def _show(found: SinkOffsets, target: Target, steps: list[Step], *, as_json: boo
 def _agreed() -> bool:
     if not sys.stdin.isatty():
         raise TerminalError(
-            "There is no terminal to ask on, so nothing was changed.",
+            "Nothing was changed: there is no terminal to confirm on.",
             where="firn sink offsets --reset",
-            next_step="Give --yes if the plan above is right; --dry-run shows it alone.",
+            next_step="Give --yes if the plan above is right; --dry-run only shows it.",
         )
     return agreed("Reset these positions?")

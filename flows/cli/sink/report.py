@@ -14,11 +14,16 @@ from flows.cli.console import JsonOption, print_rows, say
 
 
 def report(
-    config: Annotated[Path, typer.Argument(help="Connector configuration, JSON or .properties.")],
-    output: Annotated[Path | None, typer.Option(help="The file to write; without it one in this folder.")] = None,
+    config: Annotated[Path, typer.Argument(help="Connector file, JSON or .properties.")],
+    output: Annotated[
+        Path | None, typer.Option(help="File to write (default: firn-report-<sink>-<time>.zip in this folder).")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bundle configuration, status and logs of a sink for a bug report; secrets are masked."""
+    """Collect configuration, status and logs in a zip file for a bug report.
+
+    Secrets are masked.
+    """
     from firn.operations.report_bundle import Bundle
     from firn.settings import load_settings
 
@@ -30,7 +35,7 @@ def report(
     print_rows(rows, columns=("name", "state", "detail"), as_json=as_json, widths={"detail": 90})
     missing = sum(part.state == "missing" for part in parts)
     left_out = f" {missing} of {len(parts)} parts are missing; contents.json says why." if missing else ""
-    say(f"Written to {target}.{left_out} Look through it before you send it.")
+    say(f"Written to {target}.{left_out} Read through it before you send it.")
 
 
 def _plain(name: str) -> str:

@@ -1,4 +1,4 @@
-"""`firn sink`: run a sink from its connector file. Looking at the file alone is `flows.cli.sink.validate`."""
+"""`firn sink run`: one sink from its connector file, and what it did. Checking the file: `flows.cli.sink.validate`."""
 
 from __future__ import annotations
 
@@ -21,18 +21,21 @@ PARTITION_COLUMNS = ("topic", "partition", "table", "next_offset", "end_offset",
 
 
 def run(
-    config: Annotated[Path, typer.Argument(help="Connector configuration, JSON or .properties.")],
-    once: Annotated[bool, typer.Option("--once", help="Take all that is available now, then end.")] = False,
+    config: Annotated[Path, typer.Argument(help="Connector file, JSON or .properties.")],
+    once: Annotated[bool, typer.Option("--once", help="Load what is available now, then end.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a sink until Ctrl-C or SIGTERM, or once; prints where each partition stands at the end."""
+    """Run a sink until Ctrl-C or SIGTERM.
+
+    At the end it prints the position of each partition.
+    """
     try:
         with _terminated_as_interrupted():
             report = _report(config, once=once)
     except KeyboardInterrupt:
         if once:
             raise  # not all that was available is in the table
-        say("The sink was stopped. Nothing is lost: `firn sink offsets` shows where it stands.")
+        say("The sink has stopped, and no record is lost. `firn sink offsets` shows its positions.")
         return
     rows = [asdict(p) for p in report.partitions]
     print_rows([*rows, totals(report)] if as_json else rows, columns=PARTITION_COLUMNS, as_json=as_json)

@@ -68,13 +68,16 @@ class _Outcome:
 
 
 def validate(
-    config: Annotated[Path, typer.Argument(help="Connector configuration, JSON or .properties.")],
+    config: Annotated[Path, typer.Argument(help="Connector file, JSON or .properties.")],
     live: Annotated[
-        bool, typer.Option("--live", help="Also look outside: secrets, network, TLS, logins, grants, topics, subjects.")
+        bool, typer.Option("--live", help="Also check secrets, network, TLS, logins, privileges, topics and subjects.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
 ) -> None:
-    """List all faults of a configuration at once and its effective values; nothing is started or changed."""
+    """Check a connector file: list all its faults and the values in effect.
+
+    Nothing is started or changed.
+    """
     outcome = _look(config, live=live)
     if as_json:
         sys.stdout.buffer.write(
@@ -133,14 +136,14 @@ def _judge(outcome: _Outcome, file: Path) -> None:
         raise ConfigError(
             f"The sink's configuration has {faults} fault{'' if faults == 1 else 's'}.",
             where=str(file),
-            next_step="Correct the parameters of the list; docs/configuration.md has all of them.",
+            next_step="Correct the parameters listed above; docs/configuration.md describes all of them.",
         )
     if failures:
         raise TerminalError(
             f"{failures} live check{'' if failures == 1 else 's'} failed.",
             where=str(file),
-            next_step="Follow next_step of the failed ones, then validate again.",
+            next_step="Follow the next_step of each failed check, then validate again.",
         )
     if outcome.checked.unchecked:
-        say(f"Not looked up without --live: {', '.join(outcome.checked.unchecked)}.")
+        say(f"Not checked without --live: {', '.join(outcome.checked.unchecked)}.")
     say("The configuration is valid." + (" All live checks passed." if outcome.live is not None else ""))

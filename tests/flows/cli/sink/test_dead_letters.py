@@ -125,7 +125,7 @@ def test_replay_sends_every_record_back_once(firn, source: Topic, letters: Topic
     assert "2 records sent back" in firn("replay", answer="y\n").stderr
     publish(letters, letter(source, 6, b"six"))
     assert rows(firn("replay", "--yes", "--json")) == [{"topic": source.name, "partition": 0, "letters": 1}]
-    assert "Nothing is left" in firn("replay", "--yes").stderr
+    assert "There is nothing to replay" in firn("replay", "--yes").stderr
     two, six = source.read(0)
     assert (two.key(), two.value(), two.timestamp()[1]) == (b"k", b"two", 1_700_000_000_123)
     assert two.headers() == [("trace", b"\x00\xff"), ("trace", b"second")]
