@@ -53,6 +53,4 @@ def _deploy(
     ]
     print_rows(({column: row.get(column) for column in COLUMNS} for row in rows), columns=COLUMNS, as_json=as_json)
     if any(each.silent for each in applied):
-        say(
-            "Alerts are not sent yet: save a notification block named firn-alerts in the UI, then run `firn deploy` again."
-        )
+        say("No alerts are sent yet: save a notification block named firn-alerts in the UI, then `firn deploy` again.")

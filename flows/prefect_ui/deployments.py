@@ -1,4 +1,4 @@
-"""prefect.yaml brought into a Prefect server, by Prefect's own command. What is in it: docs/prefect.md.
+"""Deploy prefect.yaml to a Prefect server, by Prefect's own command. What is in it: docs/prefect.md.
 
 Not for automations (`flows.prefect_ui.automations`), nor for work pools and workers, which belong to the environment.
 """
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import yaml
 from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
 
@@ -33,7 +34,7 @@ class Deployed(NamedTuple):
 def deploy_all(*, paused: bool = False) -> None:
     """Run `prefect deploy --all`. paused: schedules and triggers are off until somebody switches them on.
 
-    Raises ConfigError with what Prefect said where it does not succeed.
+    Raises ConfigError with Prefect's output if it fails.
     """
     document = yaml.safe_load(FILE.read_text())
     if not paused:
@@ -59,21 +60,23 @@ def deployed(client: SyncPrefectClient) -> list[Deployed]:
     """The deployments of prefect.yaml, in its order."""
     found = []
     for each in yaml.safe_load(FILE.read_text())["deployments"]:
-        flow = each["entrypoint"].split(":")[1].replace("_", "-")
-        answer = client.read_deployment_by_name(f"{flow}/{each['name']}")
-        found.append(Deployed(f"{flow}/{each['name']}", _schedule(answer)))
+        named = DeploymentFilter(name=DeploymentFilterName(any_=[each["name"]]))
+        for answer in client.read_deployments(deployment_filter=named):
+            if answer.entrypoint == each["entrypoint"]:
+                flow = client.read_flow(answer.flow_id).name
+                found.append(Deployed(f"{flow}/{answer.name}", _schedule(answer)))
     return found
 
 
 def _schedule(deployment: DeploymentResponse) -> str:
-    """When it runs by itself; "off" in front of what somebody switched off."""
+    """When it runs by itself; "off: " in front of a schedule that is switched off."""
     texts = []
     for each in deployment.schedules:
         schedule = each.schedule
         if isinstance(schedule, IntervalSchedule):
-            text = f"each {schedule.interval.total_seconds():.0f} s"
+            text = f"every {schedule.interval.total_seconds():.0f} s"
         else:
-            text = schedule.cron if isinstance(schedule, CronSchedule) else "by rule"
+            text = schedule.cron if isinstance(schedule, CronSchedule) else "by recurrence rule"
         texts.append(text if each.active and not deployment.paused else f"off: {text}")
     return ", ".join(texts)
 

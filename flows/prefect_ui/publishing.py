@@ -1,7 +1,7 @@
-"""How a sink's supervision is told in Prefect: log lines, events, one artifact that is updated in place.
+"""Publishers of a supervised sink: log lines, and in Prefect also events and one artifact, updated in place.
 
-A Prefect server that is down delays nothing and ends nothing: every call to it is made by a thread of its own, from a
-queue that is bounded. Not for what is told (`firn.supervisor`) or how it looks (`flows.prefect_ui.sink_artifact`).
+A Prefect server that is down delays nothing and ends nothing: a thread of its own calls it, from a bounded queue.
+Not for what is published (`firn.supervisor`) or how it looks (`flows.prefect_ui.sink_artifact`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Emit = Callable[[str, Mapping[str, Any]], None]
 
 
 def outlive_reader() -> None:
-    """Let a log line that nobody can read any more end nothing.
+    """Keep running when nobody reads the log any more.
 
     A worker that is killed leaves its runs a pipe without a reader. Rich, which prints Prefect's log lines there, then
     ends the thread that logs, whichever it is: https://rich.readthedocs.io, `Console.on_broken_pipe`.
@@ -43,10 +43,10 @@ def outlive_reader() -> None:
             handler.console.on_broken_pipe = partial(setattr, handler.console, "quiet", True)  # type: ignore[method-assign]
 
 
-class LogTelling:
-    """Tells a log alone: for a run without a Prefect server. What the driver says is in its own log already.
+class LogPublisher:
+    """Writes to the log only: for a run without a Prefect server. The driver's own events are in its log already.
 
-    cancelled: set where somebody cancelled the run in Prefect, whether or not its worker can still pass that on.
+    cancelled: set when somebody cancelled the run in Prefect, whether or not its worker can still pass that on.
     """
 
     def __init__(self, log: Log) -> None:
@@ -54,19 +54,19 @@ class LogTelling:
         self.cancelled = threading.Event()
 
     def event(self, event: str, sentence: str, data: Mapping[str, Any]) -> None:  # noqa: ARG002
-        """One line, but for the driver's own events."""
+        """Log one line, except for the driver's own events."""
         if event not in _DRIVERS_OWN:
             self._log.log(logging.ERROR if event in _ERRORS else _LEVELS.get(event, logging.INFO), "%s", sentence)
 
     def show(self, snapshot: Snapshot) -> None:
-        """Nothing: `firn sink status` shows it."""
+        """Do nothing: `firn sink status` shows it."""
 
     def close(self) -> None:
-        """Nothing is left."""
+        """Do nothing."""
 
 
-class PrefectTelling(LogTelling):
-    """Tells Prefect too. emit: sends an event; publish: shows a snapshot; is_cancelled: asks about the run.
+class PrefectPublisher(LogPublisher):
+    """Publishes in Prefect too. emit: sends an event; publish: shows a snapshot; is_cancelled: asks about the run.
 
     All three may hang, and may fail.
     """
@@ -88,22 +88,22 @@ class PrefectTelling(LogTelling):
         self._silent: set[str] = set()
         # In the caller's context: events and artifacts belong to its flow run.
         work = contextvars.copy_context().run
-        self._thread = threading.Thread(target=work, args=(self._work,), name="firn-telling", daemon=True)
+        self._thread = threading.Thread(target=work, args=(self._work,), name="firn-publisher", daemon=True)
         self._thread.start()
 
     def event(self, event: str, sentence: str, data: Mapping[str, Any]) -> None:
-        """Log it, and send it as `firn.sink.<event>`; where nothing can be sent, the newest are kept."""
+        """Log it, and send it as `firn.sink.<event>`; while nothing can be sent, the newest events are kept."""
         super().event(event, sentence, data)
         self._events.append((event, {**data, "sentence": sentence, "at": datetime.now(UTC).isoformat()}))
         self._wake.set()
 
     def show(self, snapshot: Snapshot) -> None:
-        """Publish it, at most each PUBLISH_SECONDS; at once where the state is another one."""
+        """Publish it, at most once in PUBLISH_SECONDS; at once if the state has changed."""
         self._snapshot = snapshot
         self._wake.set()
 
     def close(self) -> None:
-        """Tell what is left, for LAST_SECONDS at most."""
+        """Send what is left, for LAST_SECONDS at most."""
         self._closing.set()
         self._wake.set()
         self._thread.join(LAST_SECONDS)
@@ -112,11 +112,11 @@ class PrefectTelling(LogTelling):
         while not self._closing.is_set():
             self._wake.wait(PUBLISH_SECONDS)
             self._wake.clear()
-            self._say()
-            self._listen()
-        self._say(last=True)
+            self._send_all()
+            self._poll_cancelled()
+        self._send_all(last=True)
 
-    def _say(self, *, last: bool = False) -> None:
+    def _send_all(self, *, last: bool = False) -> None:
         while self._events and self._send(*self._events.popleft()):
             pass
         snapshot = self._snapshot
@@ -127,24 +127,24 @@ class PrefectTelling(LogTelling):
             self._snapshot = None
 
     def _send(self, event: str, data: Mapping[str, Any]) -> bool:
-        """Send one event; it is kept where Prefect is away, and dropped where it can never be sent."""
+        """Send one event; keep it if Prefect is away, and drop it if it can never be sent."""
         try:
             sent = self._try("event", lambda: self._emit(event, data))
         except ValueError as error:
-            self._log.warning("Event %s cannot be told to Prefect: %s", event, error)
+            self._log.warning("Event %s cannot be sent to Prefect: %s", event, error)
             return True
         if not sent and len(self._events) < _WAITING:
             self._events.appendleft((event, data))
         return sent
 
-    def _listen(self) -> None:
-        """A worker forgets to pass cancellations on once its server was away, or it was started anew."""
+    def _poll_cancelled(self) -> None:
+        """Ask Prefect: after an outage of the server, or a restart of its own, a worker passes no cancellation on."""
         if time.monotonic() - self._asked < CANCEL_SECONDS:
             return
         self._asked = time.monotonic()
         try:
             found = self._is_cancelled()
-        except Exception:  # that Prefect is away was told, or will be
+        except Exception:  # an event or the artifact logs that Prefect is away
             return
         if found:
             self.cancelled.set()
@@ -153,15 +153,16 @@ class PrefectTelling(LogTelling):
         return snapshot.state != self._state or time.monotonic() - self._published >= PUBLISH_SECONDS
 
     def _try(self, kind: str, call: Callable[[], None]) -> bool:
-        """Whether it worked; that Prefect takes none of a kind is told once. Raises ValueError as `call` does."""
+        """Whether it worked; a failure of a kind is logged once. Raises ValueError as `call` does."""
         try:
             call()
         except ValueError:
             raise
         except Exception as error:
             if kind not in self._silent:
-                about = f"Prefect takes no {kind} ({type(error).__name__})"
-                self._log.warning("%s: the sink goes on without it.", about)
+                self._log.warning(
+                    "Prefect does not accept the %s (%s); the sink runs without it.", kind, type(error).__name__
+                )
             self._silent.add(kind)
             return False
         self._silent.discard(kind)

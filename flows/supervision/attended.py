@@ -1,7 +1,7 @@
-"""One sink's supervision put together: driver, looks, notes, audience; attended by the thread that called.
+"""A supervisor with its ports (driver, observer, FIRN_SINKS, publisher), and the thread that waits for it.
 
 Plain Python: works in a flow and without one. Not for the flow's parameters (`flows.sink`), nor for one driver
-(`flows.supervision.driver`), nor for what supervision is (`firn.supervisor`).
+(`flows.supervision.driver`), nor for what a supervisor does (`firn.supervisor`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from firn.supervisor.observer import Looks, Notes
 from firn.supervisor.policy import Policy
 from firn.supervisor.result import Outcome
 from firn.supervisor.supervisor import Supervisor
-from flows.prefect_ui.publishing import Log, LogTelling
+from flows.prefect_ui.publishing import Log, LogPublisher
 from flows.supervision.driver import STOP_SECONDS, Place
 
 _ATTEND_SECONDS = 0.2
@@ -28,7 +28,7 @@ _PARENT = os.getppid()
 """As early as this process can say: its worker may be gone before supervision begins."""
 
 
-def supervise(place: Place, policy: Policy, telling: LogTelling, log: Log) -> Outcome:
+def supervise(place: Place, policy: Policy, publisher: LogPublisher, log: Log) -> Outcome:
     """Supervise until the sink is stopped or fails for good. No driver is left, however this ends."""
     looks = Looks(place.read)
     supervisor = Supervisor(
@@ -38,14 +38,17 @@ def supervise(place: Place, policy: Policy, telling: LogTelling, log: Log) -> Ou
         read_end=place.read_end,
         observer=looks,
         notes=Notes(place.read),
-        telling=telling,
+        telling=publisher,
     )
     log.info("The driver's log is %s.", driver_log(place.settings, place.sink))
     try:
         with first_signal(supervisor.ask, not place.deployed):
-            return _attended(supervisor, policy, log, telling.cancelled, deployed=place.deployed)
+            outcome = _attended(supervisor, policy, log, publisher.cancelled, deployed=place.deployed)
+            if outcome.kind == "skipped":
+                log.info("%s", outcome.sentence)
+            return outcome
     finally:
-        telling.close()
+        publisher.close()
         looks.close()
 
 
@@ -54,8 +57,8 @@ def _attended(
 ) -> Outcome:
     """Wait for the supervisor, which has a thread of its own.
 
-    Prefect ends a flow by an exception in its thread where it cannot renew the run's concurrency slot, for instance
-    when its server was started anew. That is no reason to end a sink: another run attaches, and takes nothing away.
+    Prefect ends a flow by an exception in its thread if it cannot renew the run's concurrency slot, for instance
+    after its server was restarted. That is no reason to end a sink: another run attaches, and takes nothing away.
     """
     outcomes: list[Outcome] = []
     threading.Thread(target=lambda: outcomes.append(_safely(supervisor)), name="firn-supervisor", daemon=True).start()
@@ -73,7 +76,7 @@ def _attended(
                     return Outcome("cancelled", "The flow run was cancelled.")
             return outcomes[0]
         except asyncio.CancelledError:
-            log.warning("Prefect could not renew this run's concurrency slot: the sink goes on.")
+            log.warning("Prefect could not renew this run's concurrency slot; the sink keeps running.")
         except BaseException:
             supervisor.abort()
             _wait(outcomes, policy.stop + _SLACK_SECONDS)
@@ -87,7 +90,7 @@ def _wait(outcomes: list[Outcome], seconds: float) -> None:
 
 
 def _orphaned(supervisor: Supervisor, outcomes: list[Outcome]) -> Outcome:
-    """The worker is gone, and nobody could cancel this run any more: the next one starts the sink again."""
+    """End the sink in order: the worker is gone, so nobody could cancel this run. The next run starts it again."""
     supervisor.ask()
     _wait(outcomes, TERM_SECONDS)
     supervisor.abort()
@@ -97,7 +100,7 @@ def _orphaned(supervisor: Supervisor, outcomes: list[Outcome]) -> Outcome:
         error=TransientError(
             "The Prefect worker that started this run is gone.",
             where="sink flow",
-            next_step="Nothing, where a keep-alive schedule starts the sink again; else start it by hand.",
+            next_step="Nothing, if a keep-alive schedule starts the sink again; else start it yourself.",
         ),
     )
 

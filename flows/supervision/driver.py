@@ -1,6 +1,6 @@
-"""A sink's driver as this process starts it: early, its log passed on, and for `--once` to its end.
+"""A sink's driver as this process starts it: early, with its log passed on, and for `--once` to its end.
 
-Imports neither Prefect nor Snowflake's driver, which take seconds: both can come while the driver starts. Not for
+Imports neither Prefect nor Snowflake's driver, which take seconds: the driver starts while they are imported. Not for
 supervision (`flows.supervision.attended`), nor for the driver's command (`firn.supervisor.launcher`).
 """
 
@@ -11,6 +11,7 @@ import shlex
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -37,7 +38,7 @@ driver_lines = logging.getLogger("flows.supervision.driver")
 
 
 class EarlyDriver:
-    """A driver that runs before anybody listens: its lines are kept for who takes it, once."""
+    """A driver that starts before anybody listens: it keeps its lines for the one caller that takes it."""
 
     def __init__(self, start: Callable[[Callable[[str], None]], Driver]) -> None:
         """Raises what `start` raises."""
@@ -47,7 +48,7 @@ class EarlyDriver:
         self._driver = start(self._heard)
 
     def take(self, on_line: Callable[[str], None]) -> Driver | None:
-        """The driver, if nobody took it before; `on_line` gets what it said so far and all that follows."""
+        """The driver, if nobody took it before; `on_line` gets its lines so far and all that follow."""
         with self._lock:
             if self._listener is not None:
                 return None
@@ -71,7 +72,7 @@ class EarlyDriver:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a sink runs. deployed: a Prefect worker started it, and ends it by SIGTERM. early: its first driver."""
+    """Where a sink runs. deployed: a Prefect worker started it and ends it by SIGTERM. early: its first driver."""
 
     config: Path
     settings: Settings
@@ -92,9 +93,9 @@ class Place:
 
     @contextmanager
     def launched(self, *, once: bool) -> Iterator[Place]:
-        """The same place with a driver that starts now. It has ended when the block does.
+        """The same place with a driver that starts now, and ends with the block at the latest.
 
-        One that cannot be started is left to `launch`, whose caller knows what a fault means.
+        If it cannot be started, `launch` tries again, and its caller handles the error.
         """
         early = None
         with suppress(FirnError, OSError):
@@ -117,8 +118,36 @@ class Place:
         return end_of(code, answer, config=shlex.quote(str(self.config)), logs=str(self.settings.home / "logs"))
 
 
+@dataclass
+class Handover:
+    """What a command and the flow that it calls pass to each other, beside the flow's parameters.
+
+    early: the driver that runs already; outcome: how the run ended, whether or not Prefect could store it.
+    """
+
+    early: EarlyDriver | None = None
+    outcome: Outcome | None = None
+
+    @staticmethod
+    def current() -> Handover:
+        """The one of this context; an empty one where no command called the flow."""
+        return _handover.get() or Handover()
+
+    @contextmanager
+    def passed(self) -> Iterator[None]:
+        """Make it the current one for the length of the block."""
+        token = _handover.set(self)
+        try:
+            yield
+        finally:
+            _handover.reset(token)
+
+
+_handover: ContextVar[Handover | None] = ContextVar("handover", default=None)
+
+
 def run_once(place: Place) -> Outcome:
-    """One run of the driver, to its end. A first signal ends it early (KeyboardInterrupt, or Prefect's own)."""
+    """Run the driver to its end. A first signal ends it early (KeyboardInterrupt, or Prefect's own)."""
     driver = place.launch(lambda _line: None, once=True)
     try:
         while (code := driver.poll()) is None:
@@ -138,7 +167,7 @@ def report_of(outcome: Outcome, sink: str) -> RunReport:
 
 
 def _pass_on(line: str) -> None:
-    """Show a line of the driver's log on this process's own; its JSON carries level and message."""
+    """Repeat a line of the driver's log in the log of this process; its JSON holds level and message."""
     try:
         entry = orjson.loads(line)
         driver_lines.log(_LEVELS.get(entry.get("level"), logging.INFO), "%s", entry["event"])

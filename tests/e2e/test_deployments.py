@@ -136,7 +136,7 @@ def test_deploying_says_what_there_is_and_when_it_runs(
 ) -> None:
     runs = {row["name"]: row["runs"] for row in deployed if row["kind"] == "deployment"}
     assert set(runs) == {f"{flow_of(each).name}/{each['name']}" for each in DEPLOYMENTS}
-    assert runs["sink/sink"] == "off: each 120 s"
+    assert runs["sink/sink"] == "off: every 120 s"
     assert runs["provision/provision"] == ""
     assert {row["name"] for row in deployed if row["kind"] == "automation"} >= {"firn-sink-stalled", "firn-sink-failed"}
     sink = client.read_deployment_by_name("sink/sink")

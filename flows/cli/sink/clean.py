@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from firn.errors import TerminalError
 from flows.cli.console import JsonOption, named, print_rows, say
+from flows.cli.sink.arguments import ConfigArgument
 
 if TYPE_CHECKING:
     from firn.connector.config import SinkConfig
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def clean(
-    config: Annotated[Path, typer.Argument(help="Connector configuration, JSON or .properties.")],
+    config: ConfigArgument,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without a question.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed, and change nothing.")] = False,
     skip_kafka: Annotated[

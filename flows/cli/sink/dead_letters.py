@@ -12,6 +12,7 @@ import typer
 
 from firn.plural import counted
 from flows.cli.console import JsonOption, agreed, print_rows, say
+from flows.cli.sink.arguments import ConfigArgument
 
 if TYPE_CHECKING:
     from firn.connector.config import SinkConfig
@@ -21,7 +22,6 @@ app = typer.Typer(
     name="dead-letters", help="List, show and replay the records that a sink could not convert.", no_args_is_help=True
 )
 
-ConfigArgument = Annotated[Path, typer.Argument(help="Connector file, JSON or .properties.")]
 _REPLAYED = ("topic", "partition", "letters")
 _LONGEST = 1000  # characters of a key or value in a table
 

@@ -12,6 +12,7 @@ import typer
 
 from firn.errors import ConfigError, FirnError, TerminalError
 from flows.cli.console import say
+from flows.cli.sink.arguments import ConfigArgument
 
 if TYPE_CHECKING:
     from firn.settings import Settings
@@ -20,7 +21,7 @@ _POLL_SECONDS = 0.5
 
 
 def logs(
-    config: Annotated[Path, typer.Argument(help="Connector configuration, JSON or .properties.")],
+    config: ConfigArgument,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written, until Ctrl-C.")] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="So many of the newest lines.")] = 100,
     spark: Annotated[bool, typer.Option("--spark", help="Spark's own log instead of the sink's.")] = False,

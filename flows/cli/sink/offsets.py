@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from firn.errors import TerminalError
 from flows.cli.console import JsonOption, agreed, print_rows, say
+from flows.cli.sink.arguments import ConfigArgument
 
 if TYPE_CHECKING:
     from firn.operations.offset_reset import Step, Target
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def offsets(
-    config: Annotated[Path, typer.Argument(help="Connector file, JSON or .properties.")],
+    config: ConfigArgument,
     reset: Annotated[
         str | None,
         typer.Option(

@@ -11,10 +11,11 @@ from typing import Annotated
 import typer
 
 from flows.cli.console import JsonOption, print_rows, say
+from flows.cli.sink.arguments import ConfigArgument
 
 
 def report(
-    config: Annotated[Path, typer.Argument(help="Connector file, JSON or .properties.")],
+    config: ConfigArgument,
     output: Annotated[
         Path | None, typer.Option(help="File to write (default: firn-report-<sink>-<time>.zip in this folder).")
     ] = None,

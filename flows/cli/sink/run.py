@@ -13,6 +13,7 @@ import typer
 
 from firn.plural import counted
 from flows.cli.console import JsonOption, print_rows, say
+from flows.cli.sink.arguments import ConfigArgument
 
 if TYPE_CHECKING:
     from spark_jobs.sink.telemetry.progress import RunReport
@@ -21,7 +22,7 @@ PARTITION_COLUMNS = ("topic", "partition", "table", "next_offset", "end_offset",
 
 
 def run(
-    config: Annotated[Path, typer.Argument(help="Connector file, JSON or .properties.")],
+    config: ConfigArgument,
     once: Annotated[bool, typer.Option("--once", help="Load what is available now, then end.")] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from firn.errors import ConfigError, TerminalError, TransientError
 from flows.cli.console import print_rows, say
+from flows.cli.sink.arguments import ConfigArgument
 
 if TYPE_CHECKING:
     from firn.connector.outcome import CheckedConfig
@@ -68,7 +69,7 @@ class _Outcome:
 
 
 def validate(
-    config: Annotated[Path, typer.Argument(help="Connector file, JSON or .properties.")],
+    config: ConfigArgument,
     live: Annotated[
         bool, typer.Option("--live", help="Also check secrets, network, TLS, logins, privileges, topics and subjects.")
     ] = False,

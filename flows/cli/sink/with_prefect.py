@@ -1,7 +1,7 @@
-"""`firn sink run`: one sink from its file, in a Prefect flow where a server answers, without Prefect where none does.
+"""Run a sink for a command: as a Prefect flow if a server answers, else without Prefect.
 
-The driver starts first, for it needs as long as Prefect does; Prefect, which takes seconds to import, is imported only
-where a server is configured. How a run ends does not hang on it. Not for the flow (`flows.sink`).
+The driver starts first, while Prefect, which takes seconds, is imported; without a configured server it never is. A
+Prefect server that fails does not change how a run ends. Not for the flow (`flows.sink`).
 """
 
 from __future__ import annotations
@@ -12,43 +12,62 @@ from pathlib import Path
 
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
+from firn.errors import FirnError
 from firn.secrets import secret_reader
 from firn.settings import load_settings
 from firn.supervisor.result import Outcome
-from flows.supervision.driver import Place, report_of, run_once
+from flows.supervision.driver import Handover, Place, report_of, run_once
 from spark_jobs.sink.telemetry.progress import RunReport
 
 _HEALTH_SECONDS = 3.0
+_RETRIES = 2
 log = logging.getLogger(__name__)
 
 
 def run_sink(config: Path, *, once: bool) -> RunReport:
     """Run a sink: all that is available (`once`), or until it is stopped. Raises the error that it failed with."""
-    for name in ("flows.supervision.driver", "flows.cli.sink.with_prefect", "flows.sink"):
+    for name in ("flows.supervision.driver", __name__):
         logging.getLogger(name).setLevel(logging.INFO)
     settings = load_settings()
     sink = load_sink_config(config, Resolver(secret_reader(settings))).name
     with Place(config, settings, sink, deployed=False).launched(once=once) as place:
         if prefect_answers():
-            from flows.sink import run_flow
-
-            return run_flow(place, once=once)
+            return _run_flow(place, once=once)
         return report_of(run_once(place) if once else _supervised(place), sink)
+
+
+def _run_flow(place: Place, *, once: bool) -> RunReport:
+    """Call the flow. Raises the error that the sink failed with."""
+    from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+
+    from flows.sink import sink
+
+    handover = Handover(place.early)
+    try:
+        with handover.passed(), temporary_settings(updates={PREFECT_CLIENT_MAX_RETRIES: _RETRIES}):
+            return sink(config=place.config, once=once)
+    except FirnError:
+        raise
+    except Exception as error:
+        if handover.outcome is None:
+            raise
+        log.warning("Prefect did not store how the run ended: %s", type(error).__name__)
+        return report_of(handover.outcome, place.sink)
 
 
 def _supervised(place: Place) -> Outcome:
     from firn.ledger.control import requester
     from firn.supervisor.policy import policy_of
-    from flows.prefect_ui.publishing import LogTelling
+    from flows.prefect_ui.publishing import LogPublisher
     from flows.supervision.attended import supervise
 
     config = load_sink_config(place.config, Resolver(secret_reader(place.settings)))
     policy = policy_of(config, by=requester(), patience_seconds=place.settings.sink_patience_seconds)
-    return supervise(place, policy, LogTelling(log), log)
+    return supervise(place, policy, LogPublisher(log), log)
 
 
 def prefect_answers() -> bool:
-    """Whether a Prefect server is configured and answers; one that Prefect would start itself takes half a minute."""
+    """Whether a Prefect server is configured and answers; Prefect would need half a minute to start one itself."""
     url = _prefect_url()
     if not url:
         return False
@@ -57,13 +76,13 @@ def prefect_answers() -> bool:
     try:
         httpx.get(f"{url.rstrip('/')}/health", timeout=_HEALTH_SECONDS)
     except httpx.HTTPError:
-        log.warning("Prefect does not answer at %s: the sink runs without it.", url)
+        log.warning("Prefect does not answer at %s; the sink runs without it.", url)
         return False
     return True
 
 
 def _prefect_url() -> str | None:
-    """PREFECT_API_URL as it is in the environment; Prefect is asked only where a file of its own may hold it."""
+    """PREFECT_API_URL of the environment; Prefect is imported and asked only if a file of its own may hold it."""
     if url := os.environ.get("PREFECT_API_URL"):
         return url
     if not _has_prefect_files():

@@ -22,7 +22,7 @@ from prefect.logging.handlers import PrefectConsoleHandler
 from firn.errors import TransientError
 from firn.supervisor.policy import Policy
 from firn.supervisor.result import Outcome
-from flows.prefect_ui.publishing import PrefectTelling, outlive_reader
+from flows.prefect_ui.publishing import PrefectPublisher, outlive_reader
 from flows.supervision import attended
 from tests.support.sinks import wait_until
 from tests.support.supervision import World
@@ -88,11 +88,11 @@ def test_a_cancellation_aborts_the_supervision_and_is_passed_on() -> None:
 def test_a_cancellation_that_no_worker_passes_on_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flows.prefect_ui.publishing.CANCEL_SECONDS", 0.0)
     fake = Fake()
-    telling = PrefectTelling(log, lambda _event, _data: None, lambda _snapshot: None, lambda: True)
-    telling.event("committed", "x", {})
-    assert waited_for(fake, cancelled=telling.cancelled).kind == "cancelled"
+    publisher = PrefectPublisher(log, lambda _event, _data: None, lambda _snapshot: None, lambda: True)
+    publisher.event("committed", "x", {})
+    assert waited_for(fake, cancelled=publisher.cancelled).kind == "cancelled"
     assert fake.calls == ["abort"]
-    telling.close()
+    publisher.close()
 
 
 def test_a_worker_that_is_gone_ends_the_run_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,14 +155,14 @@ def snapshots() -> Any:
 def test_prefect_that_hangs_delays_nothing_and_its_end_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flows.prefect_ui.publishing.LAST_SECONDS", 0.5)
     never = threading.Event()
-    telling = PrefectTelling(log, lambda _event, _data: never.wait(60) and None, lambda _snapshot: None)
+    publisher = PrefectPublisher(log, lambda _event, _data: never.wait(60) and None, lambda _snapshot: None)
     begun = time.monotonic()
     for _ in range(10_000):
-        telling.event("committed", "x", {"sink": "s"})
-        telling.show(snapshots_once)
-    telling.close()
+        publisher.event("committed", "x", {"sink": "s"})
+        publisher.show(snapshots_once)
+    publisher.close()
     assert time.monotonic() - begun < 5
-    assert len(telling._events) <= 200
+    assert len(publisher._events) <= 200
     never.set()
 
 
@@ -179,15 +179,15 @@ def test_prefect_that_comes_back_hears_what_was_kept(caplog: pytest.LogCaptureFi
             raise ConnectionError
         heard.append(event)
 
-    telling = PrefectTelling(log, emit, lambda _snapshot: None)
+    publisher = PrefectPublisher(log, emit, lambda _snapshot: None)
     for event in ("stalled", "recovered"):
-        telling.event(event, "x", {"sink": "s"})
+        publisher.event(event, "x", {"sink": "s"})
     wait_until(lambda: "without it" in caplog.text, what="it was told that Prefect is away")
     away.clear()
-    telling.event("stopped", "x", {"sink": "s"})
+    publisher.event("stopped", "x", {"sink": "s"})
     wait_until(lambda: heard == ["stalled", "recovered", "stopped"], what="events in their order")
     assert caplog.text.count("without it") == 1
-    telling.close()
+    publisher.close()
 
 
 DRIVER = """
@@ -203,7 +203,7 @@ from pathlib import Path
 from firn.child import Child
 from firn.settings import Settings
 from flows.supervision import attended
-from flows.prefect_ui.publishing import LogTelling
+from flows.prefect_ui.publishing import LogPublisher
 from firn.ledger.control_record import DesiredState
 from firn.operations.observation import Observation
 from firn.supervisor.policy import Policy
@@ -219,7 +219,7 @@ from firn.supervisor import launcher
 launcher.driver_command = lambda config, once: [sys.executable, "-c", sys.argv[2]]
 place = attended.Place(Path("s.json"), Settings(home=Path(sys.argv[1])), "s", deployed=False)
 log = logging.getLogger("flows")
-outcome = attended.supervise(place, Policy(), LogTelling(log), log)
+outcome = attended.supervise(place, Policy(), LogPublisher(log), log)
 print(outcome.kind, outcome.report["records"])
 """
 

@@ -78,7 +78,7 @@ def ledger(login: SnowflakeLogin, file: Path, topic: Topic) -> Ledger:
 
 def test_who_wants_what_is_written_down_where_nobody_runs(firn, file, ledger) -> None:
     said = firn("stop", file, "--wait").stderr
-    assert f"Sink {ledger.config.name} is to be stopped. Nobody runs it now" in said
+    assert f"Stop of sink {ledger.config.name} requested. No run owns the sink now" in said
     assert f"{ledger.config.name}: Stopped." in said
     found = ledger.read()
     assert (found.desired, found.desired_by) == (DesiredState.STOPPED, f"{getpass.getuser()}@{socket.gethostname()}")
@@ -89,7 +89,7 @@ def test_who_wants_what_is_written_down_where_nobody_runs(firn, file, ledger) ->
 def test_a_run_without_a_supervisor_has_to_be_ended_by_hand(firn, file, ledger) -> None:
     ledger.claim()
     said = firn("pause", file).stderr
-    assert "has no supervisor, so that nobody ends it: send it SIGTERM" in said
+    assert "has no supervisor, so nothing ends it. Send it SIGTERM" in said
 
 
 def test_a_wait_lasts_until_it_is_so(firn, file, ledger) -> None:
@@ -109,7 +109,7 @@ def test_a_wait_lasts_until_it_is_so(firn, file, ledger) -> None:
         said = firn("pause", file, "--wait").stderr
     finally:
         supervisor.join(60)
-    assert "was seen" in said
+    assert "last reported" in said
     assert "Paused." in said
     assert not supervisor.is_alive()
 
