@@ -12,8 +12,8 @@ from pathlib import Path
 
 import sqlglot
 
-from firn_local.snowflake.engine.session import Session, Shared
-from firn_local.snowflake.privileges import grant_table
+from firn_local.snowflake.engine.account import Account
+from firn_local.snowflake.instance import LocalSnowflake
 from firn_local.snowflake.privileges.role_grants import ADMIN
 
 log = logging.getLogger("firn_local.snowflake")
@@ -28,38 +28,38 @@ UNION ALL SELECT 'STAGE', database_name || '.' || schema_name || '.' || name
 """
 
 
-def bootstrap(shared: Shared, sql_file: Path | None) -> None:
+def bootstrap(snowflake: LocalSnowflake, sql_file: Path | None) -> None:
     """Run, with ACCOUNTADMIN's rights, those statements of `sql_file` that this data directory has not seen."""
-    give_owners(shared)
+    give_owners(snowflake.account)
     if sql_file is None:
         return
-    marker = shared.engine.data_dir / "bootstrapped"
+    marker = snowflake.account.store.data_dir / "bootstrapped"
     seen = marker.read_text().split() if marker.exists() else []
-    session = Session(shared, "SNOWFLAKE", ADMIN)
+    session = snowflake.session("SNOWFLAKE", ADMIN)
     for statement in split_statements(sql_file.read_text()):
         digest = hashlib.sha256(statement.encode()).hexdigest()
         if digest not in seen:
-            session.cursor().execute(statement)
+            snowflake.run(session, statement)
             seen.append(digest)
     session.close()
     marker.write_text("\n".join(seen) + "\n")
     log.info("bootstrap: %d statements", len(seen))
 
 
-def give_owners(shared: Shared) -> None:
+def give_owners(account: Account) -> None:
     """Objects made before owners were kept belong to the first role that may make such objects, else to ACCOUNTADMIN.
 
     Without this nobody but an administrator could use them any more.
     """
-    now = shared.holdings.now()
-    for kind, name in shared.engine.query(_OBJECTS):
+    now = account.role_grants.now()
+    for kind, name in account.store.query(_OBJECTS):
         if _is_internal(name) or now.owner(kind, name) is not None:
             continue
         parent_kind = "DATABASE" if kind == "SCHEMA" else "SCHEMA"
         made_by = now.granted(parent_kind, name.rpartition(".")[0])
         makers = [grant.grantee for grant in made_by if grant.privilege == f"CREATE {kind}"]
         owner = makers[0] if makers and kind not in {"DATABASE", "SCHEMA"} else ADMIN
-        grant_table.own(shared.engine, kind, name, owner)
+        account.grants.own(kind, name, owner)
         log.info("%s %s had no owner: %s", kind.lower(), name, owner)
 
 

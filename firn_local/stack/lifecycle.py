@@ -1,4 +1,4 @@
-"""The supervisor of the embedded stack: `up`, `down` and `status` of all servers of one home (FIRN_HOME).
+"""The life of the embedded stack: `up`, `down` and `status` of all servers of one home (FIRN_HOME).
 
 Servers are processes of their own that outlive the command; nothing runs in between to watch them. A crashed one is
 seen by `status` and started again by `up`. What a single server is stands in its own module.
@@ -28,8 +28,7 @@ from firn_local.servers.schema_registry import SchemaRegistry
 from firn_local.servers.secrets_manager import SecretsManager
 from firn_local.servers.snowflake_server import Snowflake
 from firn_local.stack import ports
-from firn_local.stack.order import each_in_order, needed_by, needing
-from firn_local.stack.startup import Starter, stop_server
+from firn_local.stack.startup import Starter, each_in_order, needed_by, needing, stop_server
 
 # In start order: a server stands behind those it needs.
 SERVERS: tuple[Server, ...] = (
@@ -74,7 +73,7 @@ def up(root: Path, say: Say, *, new_ports: bool = False) -> list[ServerStatus]:
         if new_ports:
             _stop(Home.load(root), say)
             (root / "stack.json").unlink(missing_ok=True)
-        home = with_ports(Home.load(root))
+        home = ports.with_ports(Home.load(root), SERVERS)
         if all(server.state == "running" for server in status(root)):
             home.write_env()
             say("The stack is already running.")
@@ -110,21 +109,10 @@ def _observe(home: Home, server: Server) -> ServerStatus:
     return ServerStatus(server.name, "running", running.pid, address, home.log(server.name), also=server.also(home))
 
 
-def with_ports(home: Home) -> Home:
-    """The home with a port for every name; those it remembers stay."""
-    missing = [name for server in SERVERS for name in server.ports if name not in home.ports]
-    if not missing:
-        return home
-    chosen = ports.choose(len(missing), avoid=set(home.ports.values()))
-    complete = Home(home.root, dict(home.ports) | dict(zip(missing, chosen, strict=True)))
-    complete.save()
-    return complete
-
-
 def _start(home: Home, say: Say) -> None:
     for server in SERVERS:
         if process.find(home.pid_file(server.name)) is None:
-            _require_free_ports(home, server)
+            ports.require_free(home, server)
     # Before the worker is there: the first thing it runs may be a flow that reads the settings.
     home.write_env()
     starter = Starter(home)
@@ -142,16 +130,6 @@ def _start(home: Home, say: Say) -> None:
         else:
             home.env_file.unlink(missing_ok=True)
         raise
-
-
-def _require_free_ports(home: Home, server: Server) -> None:
-    for name in server.ports:
-        if not ports.is_free(home.ports[name]):
-            raise TerminalError(
-                f"Port {home.ports[name]} of {server.name} is in use by {ports.holder(home.ports[name])}.",
-                where=f"{home.address(name)}, remembered in {home.root / 'stack.json'}",
-                next_step="Stop that process, or run `firn up --new-ports` to choose other ports for the whole stack.",
-            )
 
 
 def _stop(home: Home, say: Say) -> None:

@@ -1,14 +1,16 @@
-"""Ports on loopback: finding free ones and naming who holds a taken one. Remembers nothing (`firn_local.home`)."""
+"""Ports on loopback: chosen free once, kept by the home, and who holds one that is taken."""
 
 from __future__ import annotations
 
 import random
 import socket
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import psutil
 
-from firn_local.home import LOOPBACK
+from firn.errors import TerminalError
+from firn_local.home import LOOPBACK, Home
+from firn_local.servers.contract import Server
 
 # Below Linux's ephemeral ports (32768 and up): a remembered port must not be lent to some outgoing connection while
 # the stack is down.
@@ -48,3 +50,25 @@ def holder(port: int) -> str:
     except psutil.Error:
         pass
     return "another process"
+
+
+def with_ports(home: Home, servers: Iterable[Server]) -> Home:
+    """The home with a port for every name of the servers; those it remembers stay."""
+    missing = [name for server in servers for name in server.ports if name not in home.ports]
+    if not missing:
+        return home
+    chosen = choose(len(missing), avoid=set(home.ports.values()))
+    complete = Home(home.root, dict(home.ports) | dict(zip(missing, chosen, strict=True)))
+    complete.save()
+    return complete
+
+
+def require_free(home: Home, server: Server) -> None:
+    """Raises TerminalError, which names the holder, where a port of the server is taken."""
+    for name in server.ports:
+        if not is_free(home.ports[name]):
+            raise TerminalError(
+                f"Port {home.ports[name]} of {server.name} is in use by {holder(home.ports[name])}.",
+                where=f"{home.address(name)}, remembered in {home.root / 'stack.json'}",
+                next_step="Stop that process, or run `firn up --new-ports` to choose other ports for the whole stack.",
+            )

@@ -1,10 +1,12 @@
-"""Bringing one server up: start it, wait until it works or its time is over, say why it does not. One server only."""
+"""Bringing servers up: one is started, waited for, or reported; several go in parallel, each after those it needs."""
 
 from __future__ import annotations
 
 import subprocess
 import threading
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,12 +14,15 @@ from firn.errors import TerminalError
 from firn_local import process
 from firn_local.home import Home
 from firn_local.servers.contract import NotHealthy, Server
-from firn_local.stack.order import Abandoned
 
 _POLL_SECONDS = 0.15
 # A server that lives but does not answer may only be slow, or have been started a moment ago.
 _PATIENCE_SECONDS = 15.0
 _LAST_LINES = 15
+
+
+class Abandoned(Exception):  # noqa: N818  (a state, not a fault)
+    """A server it waits for failed, or Ctrl-C: this one stops trying."""
 
 
 class StartError(TerminalError):
@@ -107,3 +112,46 @@ def _ending(log: Path, offset: int) -> str:
     except OSError:
         return ""
     return "".join(f"\n    {line}" for line in ["The last lines of its log:", *lines[-_LAST_LINES:]]) if lines else ""
+
+
+def needed_by(servers: Iterable[Server]) -> dict[str, tuple[str, ...]]:
+    """Start order: each server after those it needs."""
+    return {server.name: server.needs for server in servers}
+
+
+def needing(servers: Sequence[Server]) -> dict[str, tuple[str, ...]]:
+    """Stop order: each server after those that need it."""
+    return {server.name: tuple(s.name for s in servers if server.name in s.needs) for server in servers}
+
+
+def each_in_order(
+    servers: Sequence[Server], after: Mapping[str, Sequence[str]], work: Callable[[Server, threading.Event], None]
+) -> None:
+    """Run `work(server, abandon)` for each server in a thread, once those in `after[server.name]` are done.
+
+    `servers` must be sorted so that every server comes behind those it waits for. A failure keeps back those that wait
+    for that server, nobody else; when all threads have ended, the first failure is raised. Ctrl-C sets `abandon`, at
+    which `work` should leave with Abandoned.
+    """
+    abandon = threading.Event()
+    done: dict[str, Future[None]] = {}
+
+    def run(server: Server) -> None:
+        for name in after[server.name]:
+            if name in done and done[name].exception() is not None:
+                raise Abandoned
+        if abandon.is_set():
+            raise Abandoned
+        work(server, abandon)
+
+    with ThreadPoolExecutor(max_workers=max(len(servers), 1)) as pool:
+        try:
+            for server in servers:
+                done[server.name] = pool.submit(run, server)
+            wait(done.values())
+        except BaseException:
+            abandon.set()
+            raise
+    failures = [failure for future in done.values() if (failure := future.exception()) is not None]
+    for failure in sorted(failures, key=lambda f: isinstance(f, Abandoned)):
+        raise failure

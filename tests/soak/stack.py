@@ -18,9 +18,9 @@ from firn.settings import PROJECT_ROOT, Settings
 from firn_local import process
 from firn_local.home import LOOPBACK, Home
 from firn_local.servers.contract import Server
-from firn_local.stack.lifecycle import SERVERS, with_ports
-from firn_local.stack.order import each_in_order, needed_by
-from firn_local.stack.startup import Starter
+from firn_local.stack.lifecycle import SERVERS
+from firn_local.stack.ports import with_ports
+from firn_local.stack.startup import Starter, each_in_order, needed_by
 from tests.soak.processes import alive, send
 from tests.support.sinks import wait_until
 
@@ -33,7 +33,7 @@ class SoakStack:
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="firn-soak-"))
-        self.home = with_ports(Home.load(self.root))
+        self.home = with_ports(Home.load(self.root), SERVERS)
         self.keep = False
         self._say = say
         self._guard = subprocess.Popen(

@@ -7,36 +7,16 @@ data-type-conversion. Numbers and NULLs DuckDB checks itself; codes are in `erro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 from sqlglot import Expr, exp
 
+from firn_local.snowflake.engine.session import Session
 from firn_local.snowflake.sql import data_types
 from firn_local.snowflake.sql.statement import Statement
 from firn_local.snowflake.store import table_annotations
-
-if TYPE_CHECKING:
-    from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.store.table_annotations import KnownColumn
 
 SHOWN = 200
 """Characters of a long text that its error repeats, as on Snowflake."""
-
-
-@dataclass(frozen=True)
-class Rule:
-    """What goes into a column: characters at most (None: as many as any), and whether it holds a VARIANT."""
-
-    longest: int | None
-    semi_structured: bool
-
-    def applied(self, value: Expr) -> Expr:
-        """`value` for the column."""
-        if not self.semi_structured and _is_path(value):
-            value = exp.cast(value.copy(), exp.DataType.Type.TEXT)
-        if self.longest is None or _cast_length(value) <= self.longest:
-            return value
-        return _no_longer(value, self.longest)
 
 
 def fitted(session: Session, expression: Expr, targets: Statement) -> Expr:
@@ -46,11 +26,11 @@ def fitted(session: Session, expression: Expr, targets: Statement) -> Expr:
     if not isinstance(expression, (exp.Insert, exp.Copy, exp.Update)):
         return expression
     for full_name in targets.targets():
-        rules = _rules(session, full_name)
+        columns = {column.name: column for column in _columns(session, full_name)}
         if isinstance(expression, exp.Update):
-            _fit_update(expression, rules)
+            _fit_update(expression, columns)
         else:
-            _fit_rows(expression, rules)
+            _fit_rows(expression, columns)
     return expression
 
 
@@ -64,17 +44,17 @@ def short_casts(expression: Expr) -> Expr:
     return expression
 
 
-def _fit_update(update: exp.Update, rules: dict[str, Rule]) -> None:
+def _fit_update(update: exp.Update, columns: dict[str, KnownColumn]) -> None:
     for each in update.expressions:
-        rule = rules.get(_name(each.this)) if isinstance(each, exp.EQ) else None
-        if rule is not None:
-            each.set("expression", rule.applied(each.expression))
+        column = columns.get(_name(each.this)) if isinstance(each, exp.EQ) else None
+        if column is not None:
+            each.set("expression", _taken(each.expression, column))
 
 
-def _fit_rows(insert: exp.Insert | exp.Copy, rules: dict[str, Rule]) -> None:
+def _fit_rows(insert: exp.Insert | exp.Copy, columns: dict[str, KnownColumn]) -> None:
     target = insert.this
-    names = [_name(c) for c in target.expressions] if isinstance(target, exp.Schema) else list(rules)
-    by_position = [rules.get(name) for name in names]
+    names = [_name(c) for c in target.expressions] if isinstance(target, exp.Schema) else list(columns)
+    by_position = [columns.get(name) for name in names]
     if not any(by_position):
         return
     source = insert.args["files"][0] if isinstance(insert, exp.Copy) else insert.expression
@@ -86,28 +66,32 @@ def _fit_rows(insert: exp.Insert | exp.Copy, rules: dict[str, Rule]) -> None:
     else:
         return
     for row in rows:
-        for value, rule in zip(list(row), by_position, strict=False):
+        for value, column in zip(list(row), by_position, strict=False):
             inner = value.this if isinstance(value, exp.Alias) else value
-            if rule is not None and not isinstance(inner, (exp.Placeholder, exp.Parameter)):
-                inner.replace(rule.applied(inner.copy()))
+            if column is not None and not isinstance(inner, (exp.Placeholder, exp.Parameter)):
+                inner.replace(_taken(inner.copy(), column))
 
 
-def _rules(session: Session, full_name: str) -> dict[str, Rule]:
-    """The rules of a table's columns, in order; kept until the next DDL."""
-    known = session.shared.column_rules
-    if full_name in known and full_name not in session.temporary:
-        return known[full_name]
-    place = table_annotations.place_of(session, full_name)
+def _columns(session: Session, full_name: str) -> list[KnownColumn]:
+    """The columns of a table, in order; kept until the next DDL."""
+    place = session.place_of(full_name)
     if full_name in session.temporary:
-        columns = table_annotations.columns(session.duck, place)
-    else:
+        return table_annotations.columns(session.duck, place)
+    known = session.account.columns
+    if full_name not in known:
         # What is committed, not what an old snapshot of this session's transaction has.
-        with session.shared.engine.duck_conn.cursor() as conn:
-            columns = table_annotations.columns(conn, place)
-    rules = {c.name: Rule(data_types.longest(c.note.get("type", "")), c.duck_type == "JSON") for c in columns}
-    if full_name not in session.temporary:
-        known[full_name] = rules
-    return rules
+        with session.store.duck_conn.cursor() as conn:
+            known[full_name] = table_annotations.columns(conn, place)
+    return known[full_name]
+
+
+def _taken(value: Expr, column: KnownColumn) -> Expr:
+    """`value` as the column takes it."""
+    if not column.is_semi_structured and _is_path(value):
+        value = exp.cast(value.copy(), exp.DataType.Type.TEXT)
+    if column.longest is None or _cast_length(value) <= column.longest:
+        return value
+    return _no_longer(value, column.longest)
 
 
 def _no_longer(value: Expr, limit: int) -> Expr:

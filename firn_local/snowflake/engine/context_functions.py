@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from sqlglot import Expr, exp
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.engine.session import Session
 
 REGION = "LOCAL"
 
@@ -33,8 +30,8 @@ _FUNCTIONS: dict[str, Callable[[Session], str | None]] = {
     "CURRENT_USER": lambda s: s.user,
     "CURRENT_WAREHOUSE": lambda s: s.warehouse,
     "CURRENT_SESSION": lambda s: str(s.id),
-    "CURRENT_ACCOUNT": lambda s: (s.shared.account or "LOCAL").upper(),
-    "CURRENT_ACCOUNT_NAME": lambda s: (s.shared.account or "LOCAL").upper(),
+    "CURRENT_ACCOUNT": lambda s: s.account_name,
+    "CURRENT_ACCOUNT_NAME": lambda s: s.account_name,
     "CURRENT_REGION": lambda _: REGION,
     "CURRENT_DATABASE": lambda s: s.database,
     "CURRENT_SCHEMA": lambda s: s.schema,

@@ -1,23 +1,19 @@
 """Columns by their position (`$1`, `t.$2`) in queries on tables, and paths into them (`$1:a.b`, `$1['x']`).
 
 Source: https://docs.snowflake.com/en/sql-reference/sql/select ($<n>) and
-https://docs.snowflake.com/en/user-guide/querying-semistructured (traversing). Not for COPY from a stage (`loading`):
-there `$1` is a whole row of the file.
+https://docs.snowflake.com/en/user-guide/querying-semistructured (traversing). Not for COPY from a
+stage: there `$1` is a whole row of the file.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from sqlglot import Expr, exp
 
+from firn_local.snowflake.engine.session import Session
 from firn_local.snowflake.sql.errors import INVALID_IDENTIFIER, compilation_error
 from firn_local.snowflake.sql.statement import Statement
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from firn_local.snowflake.engine.session import Session
 
 _COLUMN = (
     "SELECT column_name FROM duckdb_columns() "
@@ -98,7 +94,7 @@ def _column(session: Session, source: Expr, number: int) -> str | None:
         if query is not None:
             return _projected(query, number)
         place = Statement("", source, session.database, session.schema).full_name(source).split(".", 2)
-        if place[:2] == ["TEMP", "MAIN"]:  # where `temporary` has pointed it to
+        if place[:2] == ["TEMP", "MAIN"]:  # where `temporary_objects` has pointed it to
             place[:2] = ["temp", "main"]
         rows = session.duck.execute(_COLUMN, [*place, number - 1]).fetchall()
         return str(rows[0][0]) if rows else None

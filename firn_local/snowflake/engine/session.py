@@ -1,89 +1,62 @@
 """One login: its DuckDB connection, current database and schema, parameters, role, temporary objects, transaction.
 
-How a statement runs is in `cursor`; who is logged in, in `registry`.
+How a statement runs is in `cursor`; who is logged in, in `server.login_registry`.
 """
 
 from __future__ import annotations
 
-import hmac
 import itertools
-import secrets
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
 from fakesnow.conn import FakeSnowflakeConnection
 
-from firn_local.snowflake.engine.column_values import Rule
-from firn_local.snowflake.engine.cursor import Cursor
-from firn_local.snowflake.privileges import enforcement
-from firn_local.snowflake.privileges.role_grants import Holdings
-from firn_local.snowflake.statements import principals
-from firn_local.snowflake.statements.session_settings import DEFAULTS
-from firn_local.snowflake.store.duckdb_store import Engine
-from firn_local.snowflake.transactions.locks import CommitLog, TableLocks
+from firn_local.snowflake.engine.account import Account
+from firn_local.snowflake.privileges import enforcement, principal_table
+from firn_local.snowflake.privileges.role_grants import RoleGrants
+from firn_local.snowflake.store import table_annotations
+from firn_local.snowflake.store.duckdb_store import Store
+from firn_local.snowflake.store.table_annotations import Place
+from firn_local.snowflake.transactions.locks import Claim
 from firn_local.snowflake.transactions.read_committed import Transactions
 
+DEFAULTS = {"AUTOCOMMIT": True, "LOCK_TIMEOUT": 43_200, "QUERY_TAG": "", "TIMEZONE": "Etc/UTC"}
+"""Session parameters that every session has."""
 _numbers = itertools.count(time.time_ns() // 1000)
-
-
-@dataclass
-class Shared:
-    """What all sessions of the server share; `account` is the only account that may log in, None means any."""
-
-    engine: Engine
-    account: str | None = None
-    locks: TableLocks = field(default_factory=TableLocks)
-    commits: CommitLog = field(default_factory=CommitLog)
-    holdings: Holdings = field(init=False)
-    locked_out: dict[str, float] = field(default_factory=dict)
-    """When a user was disabled last (monotonic seconds): sessions from before have ended."""
-    upload_key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
-
-    column_rules: dict[str, dict[str, Rule]] = field(default_factory=dict)
-    """What the columns of a table take, by its full name; another dict after each DDL."""
-
-    def __post_init__(self) -> None:
-        """Made of the engine."""
-        self.holdings = Holdings(self.engine)
-
-    def sign(self, path: str) -> str:
-        """What an upload url to `path` must carry: only a PUT statement gives it out."""
-        return hmac.new(self.upload_key, path.encode(), "sha256").hexdigest()
 
 
 class Session(FakeSnowflakeConnection):
     """A fakesnow connection with Snowflake's session state. One statement at a time: take `busy` around it."""
 
-    shared: Shared
+    account: Account
     user: str
     role: str
     id: int
     transactions: Transactions
 
-    def __init__(self, shared: Shared, user: str, role: str) -> None:
-        engine = shared.engine
+    def __init__(self, account: Account, user: str, role: str) -> None:
+        store = account.store
         super().__init__(
-            engine.duck_conn.cursor(),
-            engine.results_cache,
+            store.duck_conn.cursor(),
+            store.results_cache,
             create_database=False,
             create_schema=False,
-            db_path=engine.db_path,
+            db_path=store.db_path,
         )
-        self.shared, self.user, self.role = shared, user, role
+        self.account, self.user, self.role = account, user, role
         self.id = next(_numbers)
         self._opened = time.monotonic()
         self.secondary = False  # whether the user's other roles count too
         # Until the first user is made, and in the bootstrap, whoever logs in may do everything.
-        self.is_restricted = principals.properties(engine, "USER", user) is not None
+        self.is_restricted = principal_table.properties(store, "USER", user) is not None
         self.warehouse: str | None = None
         self.parameters: dict[str, Any] = dict(DEFAULTS)
         self.temporary: set[str] = set()
-        self.transactions = Transactions(self._duck_conn, shared.locks, shared.commits, engine.ddl_lock)
+        self.transactions = Transactions(self._duck_conn, account.locks, account.commits, store.ddl_lock)
         self.last_query_id: str | None = None
         self.busy = threading.Lock()
         self.cancelled = False
@@ -91,20 +64,31 @@ class Session(FakeSnowflakeConnection):
     @property
     def is_locked_out(self) -> bool:
         """Whether its user was disabled since it was opened."""
-        return self.shared.locked_out.get(self.user, 0.0) >= self._opened
+        return self.account.locked_out.get(self.user, 0.0) >= self._opened
 
     @property
     def duck(self) -> duckdb.DuckDBPyConnection:
         """This session's DuckDB connection."""
         return self._duck_conn
 
-    def cursor(self, *_: Any, **__: Any) -> Cursor:
-        """A cursor of ours on this session's one DuckDB connection."""
-        return Cursor(self)
+    @property
+    def store(self) -> Store:
+        """Where everything is kept."""
+        return self.account.store
+
+    @property
+    def role_grants(self) -> RoleGrants:
+        """The grants of the account."""
+        return self.account.role_grants
+
+    @property
+    def account_name(self) -> str:
+        """As CURRENT_ACCOUNT() has it."""
+        return self.account.name
 
     def secondary_roles(self) -> frozenset[str]:
         """The user's roles beside the primary one, where they count (USE SECONDARY ROLES ALL)."""
-        return self.shared.holdings.now().roles_of(self.user) - {"PUBLIC"} if self.secondary else frozenset()
+        return self.role_grants.now().roles_of(self.user) - {"PUBLIC"} if self.secondary else frozenset()
 
     def enter(self, database: str | None, schema: str | None) -> None:
         """Take the login's database and schema as far as they exist for its role, as Snowflake does."""
@@ -143,12 +127,16 @@ class Session(FakeSnowflakeConnection):
     def has_schema(self, database: str, schema: str) -> bool:
         """Whether the schema exists."""
         sql = "SELECT 1 FROM duckdb_schemas() WHERE database_name = ? AND schema_name = ?"
-        return self.shared.engine.query(sql, [database, schema]) != []
+        return self.store.query(sql, [database, schema]) != []
 
     def full_name(self, name: str) -> str:
         """DATABASE.SCHEMA.NAME of a name with one to three parts."""
         parts = name.split(".")
         return ".".join([*[self.database or "", self.schema or ""][: 3 - len(parts)], *parts])
+
+    def place_of(self, full_name: str) -> Place:
+        """Where DuckDB has a table: a temporary one lies elsewhere."""
+        return table_annotations.place_of(full_name, self.temporary)
 
     def set_parameters(self, parameters: dict[str, Any]) -> None:
         """Set session parameters by name; unknown ones are kept and have no effect."""
@@ -163,17 +151,18 @@ class Session(FakeSnowflakeConnection):
     def ddl(self) -> Iterator[None]:
         """Around a statement that commits what is open first; one such statement at a time in the whole server."""
         self.transactions.commit()
-        with self.shared.engine.ddl_lock:
-            try:
-                yield
-            finally:
-                self.shared.column_rules = {}
+        with self.account.ddl():
+            yield
+
+    def lock(self, table: str, claim: Claim) -> None:
+        """Wait for a table's lock, LOCK_TIMEOUT seconds at most."""
+        self.account.locks.acquire(table, claim, float(self.parameters["LOCK_TIMEOUT"]), lambda: self.cancelled)
 
     def cancel(self) -> None:
         """Stop the running statement: a lock wait ends, DuckDB is interrupted."""
         self.cancelled = True
         self._duck_conn.interrupt()
-        self.shared.locks.wake()
+        self.account.locks.wake()
 
     def close(self, retry: bool = True) -> None:
         """Roll back what is open, release its locks, drop temporary objects with the DuckDB connection."""

@@ -6,16 +6,11 @@ Differs from Snowflake: two temporary objects of one session with the same name 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fakesnow.info_schema import SQL_CREATE_LOAD_HISTORY_TABLE
 from sqlglot import Expr, exp
 
+from firn_local.snowflake.engine.session import Session
 from firn_local.snowflake.sql.statement import Statement
-
-if TYPE_CHECKING:
-    from firn_local.snowflake.engine.session import Session
-
 
 HISTORY = "temp.main._fs_load_history"
 """The load history of a session's temporary tables."""

@@ -1,4 +1,4 @@
-"""Refusing what a session's roles may not do, with Snowflake's errors. What a statement needs is in `privileges`.
+"""Refusing what a session's roles may not do, with Snowflake's errors. What a statement needs is in `requirements`.
 
 A role that holds nothing on an object is told that it does not exist, as everywhere in Snowflake; one that holds
 something else is told what it may not operate on. ACCOUNTADMIN may do everything.
@@ -6,16 +6,13 @@ something else is told what it may not operate on. ACCOUNTADMIN may do everythin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from typing import Protocol
 
 from firn_local.snowflake.privileges.requirements import ACCOUNT, Need, Needs
-from firn_local.snowflake.privileges.role_grants import Held
+from firn_local.snowflake.privileges.role_grants import Held, RoleGrants
 from firn_local.snowflake.sql.errors import compilation_error, missing, sql_error
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from firn_local.snowflake.engine.session import Session
 
 INSUFFICIENT = (3001, "42501")
 NOT_ASSIGNED = (3013, "42501")
@@ -26,14 +23,49 @@ _EVERYTHING = Held(frozenset(), everything=True)
 _ON_ITS_OWN = {ACCOUNT, "DATABASE", "WAREHOUSE", "ROLE", "USER", "INTEGRATION"}
 
 
-def held(session: Session) -> Held:
+class Actor(Protocol):
+    """A session, as far as its rights go."""
+
+    @property
+    def user(self) -> str:
+        """Who is logged in."""
+
+    @property
+    def role(self) -> str:
+        """Its primary role."""
+
+    @property
+    def warehouse(self) -> str | None:
+        """Its current warehouse."""
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether its rights are checked at all."""
+
+    @property
+    def temporary(self) -> AbstractSet[str]:
+        """Full names of its temporary tables and views."""
+
+    @property
+    def role_grants(self) -> RoleGrants:
+        """The grants of its account."""
+
+    @property
+    def account_name(self) -> str:
+        """Its account."""
+
+    def secondary_roles(self) -> frozenset[str]:
+        """The user's other roles, where they count."""
+
+
+def held(session: Actor) -> Held:
     """What the session may do: its primary role, and the user's other roles where secondary roles are on."""
     if not session.is_restricted:
         return _EVERYTHING
-    return session.shared.holdings.now().held({session.role, *session.secondary_roles()})
+    return session.role_grants.now().held({session.role, *session.secondary_roles()})
 
 
-def check(session: Session, needs: Needs) -> None:
+def check(session: Actor, needs: Needs) -> None:
     """Raise Snowflake's error for the first privilege that is missing."""
     mine = held(session)
     if mine.everything:
@@ -44,12 +76,12 @@ def check(session: Session, needs: Needs) -> None:
         _check_warehouse(session, mine)
 
 
-def demand(session: Session, *needs: Need) -> None:
+def demand(session: Actor, *needs: Need) -> None:
     """The same for a statement that says itself what it needs."""
     check(session, Needs(needs))
 
 
-def holds_nothing(session: Session, kind: str, name: str) -> bool:
+def holds_nothing(session: Actor, kind: str, name: str) -> bool:
     """Whether an object is as good as absent for the session."""
     mine = held(session)
     if mine.everything or name in session.temporary:
@@ -57,12 +89,12 @@ def holds_nothing(session: Session, kind: str, name: str) -> bool:
     return not (_reaches(mine, kind, name) and mine.on(kind, name))
 
 
-def visible(session: Session, kind: str, names: Iterable[str]) -> set[str]:
+def visible(session: Actor, kind: str, names: Iterable[str]) -> set[str]:
     """Those objects that SHOW may list."""
     return {name for name in names if not holds_nothing(session, kind, name)}
 
 
-def demand_grantable(session: Session, privileges: Iterable[str], kind: str, name: str) -> None:
+def demand_grantable(session: Actor, privileges: Iterable[str], kind: str, name: str) -> None:
     """Who may GRANT and REVOKE: the owner, who holds MANAGE GRANTS, or the privilege WITH GRANT OPTION."""
     mine = held(session)
     if mine.everything or "MANAGE GRANTS" in mine.on(ACCOUNT, ACCOUNT):
@@ -74,9 +106,9 @@ def demand_grantable(session: Session, privileges: Iterable[str], kind: str, nam
     raise _insufficient(session, kind, name)
 
 
-def demand_role(session: Session, role: str) -> None:
+def demand_role(session: Actor, role: str) -> None:
     """USE ROLE takes roles of the user only."""
-    if session.is_restricted and not session.shared.holdings.now().may_take(session.user, role):
+    if session.is_restricted and not session.role_grants.now().may_take(session.user, role):
         raise sql_error(
             NOT_ASSIGNED,
             f"SQL access control error:\nRequested role '{role}' is not assigned to the executing user. "
@@ -84,13 +116,13 @@ def demand_role(session: Session, role: str) -> None:
         )
 
 
-def demand_use(session: Session, kind: str, name: str) -> None:
+def demand_use(session: Actor, kind: str, name: str) -> None:
     """USE DATABASE, SCHEMA and WAREHOUSE want some privilege on it."""
     if holds_nothing(session, kind, name):
         raise compilation_error(CANNOT_PERFORM, "Object does not exist, or operation cannot be performed.")
 
 
-def refuse_unseen(session: Session, kind: str, name: str) -> None:
+def refuse_unseen(session: Actor, kind: str, name: str) -> None:
     """CREATE of what exists already, for a role that may not see it."""
     if holds_nothing(session, kind, name):
         raise compilation_error(
@@ -101,15 +133,15 @@ def refuse_unseen(session: Session, kind: str, name: str) -> None:
         )
 
 
-def _check(session: Session, mine: Held, need: Need) -> None:
+def _check(session: Actor, mine: Held, need: Need) -> None:
     kind, name = need.kind, need.name
     if name in session.temporary or name.startswith(".") or ".." in name:
         return  # its own, or a name that lacks the current database: another error says so
     if not _reaches(mine, kind, name):
         raise _absent(kind, name)
     privileges = mine.on(kind, name)
-    if need.creates and session.secondary:
-        privileges = session.shared.holdings.now().held({session.role}).on(kind, name)
+    if need.creates and session.secondary_roles():
+        privileges = session.role_grants.now().held({session.role}).on(kind, name)
     if kind == ACCOUNT:
         if not privileges.intersection(need.any_of):
             raise _insufficient(session, kind, name)
@@ -131,7 +163,7 @@ def _reaches(mine: Held, kind: str, name: str) -> bool:
     return bool(mine.on("SCHEMA", f"{database}.{rest.partition('.')[0]}") & {"USAGE", "OWNERSHIP"})
 
 
-def _check_warehouse(session: Session, mine: Held) -> None:
+def _check_warehouse(session: Actor, mine: Held) -> None:
     name = session.warehouse
     if name is None or not mine.on("WAREHOUSE", name) & {"USAGE", "OPERATE", "OWNERSHIP"}:
         raise sql_error(
@@ -147,9 +179,9 @@ def _absent(kind: str, name: str) -> Exception:
     return missing("Object" if kind in {"TABLE", "VIEW"} else kind.capitalize(), name)
 
 
-def _insufficient(session: Session, kind: str, name: str) -> Exception:
+def _insufficient(session: Actor, kind: str, name: str) -> Exception:
     what = "account" if kind == ACCOUNT else kind.lower()
-    shown = (session.shared.account or "LOCAL").upper() if kind == ACCOUNT else name.rpartition(".")[2]
+    shown = session.account_name if kind == ACCOUNT else name.rpartition(".")[2]
     return sql_error(
         INSUFFICIENT, f"SQL access control error:\nInsufficient privileges to operate on {what} '{shown}'."
     )

@@ -1,24 +1,21 @@
 """What a statement needs: the privileges, by object, that Snowflake's reference names for it, from its syntax tree.
 
-Not for whether somebody holds them (`enforce`). Source: the access control requirements of each statement's page, and
-https://docs.snowflake.com/en/user-guide/security-access-control-privileges. Statements that have no syntax tree say
-what they need where they run (`commands`). A view is read with its owner's rights: its tables are not looked at.
+Not for whether somebody holds them (`enforcement`). The family of a statement names the function here that finds its
+needs, and checks itself what only shows as it runs. A view is read with its owner's rights: its tables are not looked
+at. Source: the access control requirements of each statement's page, and
+https://docs.snowflake.com/en/user-guide/security-access-control-privileges.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fakesnow.transforms import stage
 from sqlglot import Expr, exp
 
-from firn_local.snowflake.sql.statement import Kind
-from firn_local.snowflake.sql.tokenizer import Words
-
-if TYPE_CHECKING:
-    from firn_local.snowflake.sql.statement import Statement
+from firn_local.snowflake.sql.statement import Kind, Statement
+from firn_local.snowflake.sql.tokenizer import Tokenizer
 
 ANY = ("*",)  # some privilege, whichever: enough to look at an object
 ACCOUNT = "ACCOUNT"
@@ -48,9 +45,11 @@ class Needs:
     warehouse: bool = False
 
 
-def needs_of(statement: Statement) -> Needs:
-    """The privileges of a statement; SHOW, USE, ALTER SESSION and the like need none here."""
-    find = _NEEDS.get(type(statement.expression), _nothing)
+Finder = Callable[[Statement], Iterable[Need]]
+
+
+def needs_of(statement: Statement, find: Finder) -> Needs:
+    """Everything a statement needs, where `find` names the objects."""
     objects = tuple(dict.fromkeys(find(statement)))
     expression = statement.expression
     computes = statement.kind in (Kind.QUERY, Kind.APPEND, Kind.CHANGE)
@@ -63,21 +62,26 @@ def on_account(privilege: str) -> Need:
     return Need((privilege,), ACCOUNT, ACCOUNT)
 
 
-def _nothing(_: Statement) -> Iterator[Need]:
+def nothing(_: Statement) -> Iterator[Need]:
+    """No privilege at all."""
     yield from ()
 
 
-def _query(statement: Statement) -> Iterator[Need]:
+def to_query(statement: Statement) -> Iterator[Need]:
+    """A query: SELECT on what it reads."""
     yield from _reads(statement, statement.expression)
 
 
-def _insert(statement: Statement) -> Iterator[Need]:
+def to_insert(statement: Statement) -> Iterator[Need]:
+    """INSERT: the privilege on its target, and SELECT on what it reads."""
     privileges = ["INSERT"] + (["DELETE"] if statement.expression.args.get("overwrite") else [])
     yield from _on_targets(statement, *privileges)
     yield from _reads(statement, statement.expression.args.get("expression"))
 
 
-def _change(privilege: str) -> Callable[[Statement], Iterator[Need]]:
+def to_change(privilege: str) -> Callable[[Statement], Iterator[Need]]:
+    """UPDATE, DELETE or TRUNCATE: `privilege` on the target, and SELECT on what it reads."""
+
     def find(statement: Statement) -> Iterator[Need]:
         yield from _on_targets(statement, privilege)
         yield from _reads(statement, statement.expression)
@@ -85,7 +89,8 @@ def _change(privilege: str) -> Callable[[Statement], Iterator[Need]]:
     return find
 
 
-def _merge(statement: Statement) -> Iterator[Need]:
+def to_merge(statement: Statement) -> Iterator[Need]:
+    """MERGE: a privilege for each of its actions."""
     whens = statement.expression.args["whens"].expressions
     for action in (when.args["then"] for when in whens):
         privilege = action.name.upper() if isinstance(action, exp.Var) else type(action).__name__.upper()
@@ -93,7 +98,8 @@ def _merge(statement: Statement) -> Iterator[Need]:
     yield from _reads(statement, statement.expression)
 
 
-def _copy(statement: Statement) -> Iterator[Need]:
+def to_copy(statement: Statement) -> Iterator[Need]:
+    """COPY INTO a table: INSERT, READ on the stage, and WRITE where it purges."""
     yield from _on_targets(statement, "INSERT")
     for files in statement.expression.args.get("files") or []:
         yield from _reads(statement, files)
@@ -101,11 +107,13 @@ def _copy(statement: Statement) -> Iterator[Need]:
         yield from (Need(("WRITE",), need.kind, need.name) for need in _stages(statement, statement.expression))
 
 
-def _put(statement: Statement) -> Iterator[Need]:
+def to_put(statement: Statement) -> Iterator[Need]:
+    """PUT: WRITE on the stage."""
     yield from on_stage(statement, statement.expression.args["target"].name.strip("'"), "WRITE")
 
 
-def _create(statement: Statement) -> Iterator[Need]:
+def to_create(statement: Statement) -> Iterator[Need]:
+    """CREATE: the privilege on the schema or database around the object."""
     create = statement.expression
     kind = str(create.args.get("kind"))
     for name in statement.target_objects():
@@ -117,7 +125,8 @@ def _create(statement: Statement) -> Iterator[Need]:
     yield from _reads(statement, create)
 
 
-def _owned(statement: Statement) -> Iterator[Need]:
+def to_own(statement: Statement) -> Iterator[Need]:
+    """ALTER, DROP, COMMENT: OWNERSHIP."""
     kind = str(statement.expression.args.get("kind"))
     if kind == "COLUMN":  # COMMENT ON COLUMN t.c
         column = statement.expression.this
@@ -131,17 +140,18 @@ def _owned(statement: Statement) -> Iterator[Need]:
             yield Need((f"CREATE {kind}",), "SCHEMA", statement.full_name(action.this).rpartition(".")[0])
 
 
-def _command(statement: Statement) -> Iterator[Need]:
+def to_alter_table(statement: Statement) -> Iterator[Need]:
     """An ALTER TABLE that sqlglot does not know."""
-    words = Words(statement.sql)
-    if words.skip("ALTER", "TABLE"):
-        words.skip("IF", "EXISTS")
-        name = words.name()
+    tokens = Tokenizer(statement.sql)
+    if tokens.skip("ALTER", "TABLE"):
+        tokens.skip("IF", "EXISTS")
+        name = tokens.name()
         around = [statement.database or "", statement.schema or ""][: 2 - name.count(".")]
         yield Need(("OWNERSHIP",), "TABLE", ".".join([*around, name]))
 
 
-def _use(statement: Statement) -> Iterator[Need]:
+def to_use(statement: Statement) -> Iterator[Need]:
+    """USE without a kind, and USE SCHEMA: some privilege."""
     kind = statement.expression.args.get("kind")
     table = statement.expression.this
     if kind is None and isinstance(table, exp.Table) and not table.db:
@@ -203,21 +213,3 @@ def _is_cte(table: exp.Table) -> bool:
             return True
         inside = outer
     return False
-
-
-_NEEDS: dict[type[Expr], Callable[[Statement], Iterator[Need]]] = {
-    **dict.fromkeys((exp.Select, exp.Union, exp.Except, exp.Intersect, exp.Subquery), _query),
-    exp.Insert: _insert,
-    exp.Update: _change("UPDATE"),
-    exp.Delete: _change("DELETE"),
-    exp.TruncateTable: _change("TRUNCATE"),
-    exp.Merge: _merge,
-    exp.Copy: _copy,
-    exp.Put: _put,
-    exp.Create: _create,
-    exp.Drop: _owned,
-    exp.Alter: _owned,
-    exp.Comment: _owned,
-    exp.Use: _use,
-    exp.Command: _command,
-}

@@ -1,6 +1,6 @@
 """What the roles of a session hold together: their own grants and those of every role granted to them.
 
-Not for what a statement needs (`privileges`) or for refusing it (`enforce`). Source:
+Not for what a statement needs (`requirements`) or for refusing it (`enforcement`). Source:
 https://docs.snowflake.com/en/user-guide/security-access-control-overview (role hierarchy and inheritance).
 """
 
@@ -9,13 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from firn_local.snowflake.privileges import grant_table
-
-if TYPE_CHECKING:
-    from firn_local.snowflake.privileges.grant_table import Grant
-    from firn_local.snowflake.store.duckdb_store import Engine
+from firn_local.snowflake.privileges.grant_table import Grant, GrantTable
 
 ADMIN = "ACCOUNTADMIN"
 ACCOUNT = "ACCOUNT"
@@ -55,20 +50,20 @@ def place(kind: str, name: str) -> Place:
     return _RELATIONS.get(kind, kind), name
 
 
-class Holdings:
-    """The newest `Snapshot`: grants are read again after each change of theirs."""
+class RoleGrants:
+    """The newest `Snapshot` of the table of grants: it is read again after each change of it."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, table: GrantTable) -> None:
+        self.table = table
         self._version: object = None
         self._snapshot = Snapshot([])
 
     def now(self) -> Snapshot:
         """Every grant as it is."""
-        version = self._engine.grants_version
+        version = self.table.version
         if version is not self._version:
             # In this order: a thread that comes between finds the new version only with the new grants.
-            self._snapshot = Snapshot(grant_table.load(self._engine))
+            self._snapshot = Snapshot(self.table.load())
             self._version = version
         return self._snapshot
 

@@ -1,7 +1,7 @@
 """Who may log in: the JWT of key-pair authentication against the public keys of the catalog's users.
 
 Source: https://docs.snowflake.com/en/user-guide/key-pair-auth. While no user exists every login is accepted, so that
-the first one can be made. What a session may do once it is open: `enforce`.
+the first one can be made. What a session may do once it is open: `privileges`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import Any
 import jwt
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from firn_local.snowflake.engine.session import Session, Shared
-from firn_local.snowflake.statements import principals
+from firn_local.snowflake.engine.account import Account
+from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.privileges import principal_table
 
 ADMIN_ROLE = "ACCOUNTADMIN"
 CLOCK_SKEW_SECONDS = 60
@@ -26,15 +27,15 @@ class Refused(Exception):  # noqa: N818  (an answer to the client)
         self.code = code
 
 
-def verify(shared: Shared, data: dict[str, Any]) -> str:
+def verify(account: Account, data: dict[str, Any]) -> str:
     """The user a login request proves to be. Raises Refused."""
     user = str(data.get("LOGIN_NAME") or "").upper()
-    if not principals.any_user(shared.engine):
+    if not principal_table.any_user(account.store):
         return user
     if str(data.get("AUTHENTICATOR", "")).upper() != "SNOWFLAKE_JWT":
         raise Refused("390100", "Incorrect username or password was specified.")
-    kept = principals.properties(shared.engine, "USER", user)
-    if kept is None or not any(_proves(str(data.get("TOKEN")), key, shared.account, user) for key in _keys(kept)):
+    kept = principal_table.properties(account.store, "USER", user)
+    if kept is None or not any(_proves(str(data.get("TOKEN")), key, account.only_name, user) for key in _keys(kept)):
         raise Refused("390144", "JWT token is invalid.")
     if kept.get("DISABLED") is True:
         raise Refused("390101", "User access disabled. Contact your local system administrator.")
@@ -45,7 +46,7 @@ def _keys(kept: dict[str, Any]) -> list[str]:
     return [str(kept[name]) for name in ("RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2") if kept.get(name)]
 
 
-def _proves(token: str, public_key: str, account: str | None, user: str) -> bool:
+def _proves(token: str, public_key: str, only_account: str | None, user: str) -> bool:
     """Whether `token` was signed with the private half of `public_key` for this account and user."""
     body = "".join(line for line in public_key.split() if "-" not in line and line not in {"BEGIN", "END", "PUBLIC"})
     pem = f"-----BEGIN PUBLIC KEY-----\n{body}\n-----END PUBLIC KEY-----\n"
@@ -55,28 +56,28 @@ def _proves(token: str, public_key: str, account: str | None, user: str) -> bool
     except (jwt.PyJWTError, ValueError):
         return False
     subject = str(claims.get("sub", ""))
-    issuer_is_ours = claims.get("iss") == f"{subject}.{principals.fingerprint(public_key)}"
-    account_is_ours = account is None or subject.rpartition(".")[0] == account.upper()
+    issuer_is_ours = claims.get("iss") == f"{subject}.{principal_table.fingerprint(public_key)}"
+    account_is_ours = only_account is None or subject.rpartition(".")[0] == only_account.upper()
     return issuer_is_ours and account_is_ours and subject.rpartition(".")[2] == user
 
 
 def open_session(
-    shared: Shared, user: str, database: str | None, schema: str | None, role: str | None, warehouse: str | None
+    account: Account, user: str, database: str | None, schema: str | None, role: str | None, warehouse: str | None
 ) -> Session:
     """A new session with what the login asked for, else the user's defaults.
 
     Raises Refused for a role that does not exist or is not granted to the user.
     """
-    kept = principals.properties(shared.engine, "USER", user)
+    kept = principal_table.properties(account.store, "USER", user)
     defaults = kept or {}
     if kept is None:
         role = role or ADMIN_ROLE
     elif role is not None:
-        _check_role(shared, user, role)
+        _check_role(account, user, role)
     else:
         default = str(defaults.get("DEFAULT_ROLE") or "PUBLIC")
-        role = default if shared.holdings.now().may_take(user, default) else "PUBLIC"
-    session = Session(shared, user, role)
+        role = default if account.role_grants.now().may_take(user, default) else "PUBLIC"
+    session = Session(account, user, role)
     session.secondary = "ALL" in str(defaults.get("DEFAULT_SECONDARY_ROLES", "")).upper()
     session.warehouse = warehouse or defaults.get("DEFAULT_WAREHOUSE")
     namespace = str(defaults.get("DEFAULT_NAMESPACE") or "").split(".")
@@ -84,11 +85,11 @@ def open_session(
     return session
 
 
-def _check_role(shared: Shared, user: str, role: str) -> None:
+def _check_role(account: Account, user: str, role: str) -> None:
     wrong = None
-    if principals.properties(shared.engine, "ROLE", role) is None:
+    if principal_table.properties(account.store, "ROLE", role) is None:
         wrong = "390189", "does not exist or not authorized"
-    elif not shared.holdings.now().may_take(user, role):
+    elif not account.role_grants.now().may_take(user, role):
         wrong = "390186", "is not granted to this user"
     if wrong is not None:
         advice = "Contact your local system administrator, or attempt to login with another role, e.g. PUBLIC."

@@ -26,7 +26,8 @@ from starlette.concurrency import run_in_threadpool
 
 from firn_local.snowflake.engine.cursor import Cursor
 from firn_local.snowflake.engine.session import Session
-from firn_local.snowflake.server import arrow_encoding
+from firn_local.snowflake.instance import LocalSnowflake
+from firn_local.snowflake.server import arrow_encoding, uploads
 from firn_local.snowflake.server.login_registry import Login
 from firn_local.snowflake.sql.errors import first_words, to_snowflake
 
@@ -48,7 +49,8 @@ class Running:
 class Queries:
     """The requests of all sessions by request id and by query id."""
 
-    def __init__(self, answer_within_seconds: float) -> None:
+    def __init__(self, snowflake: LocalSnowflake, answer_within_seconds: float) -> None:
+        self._snowflake = snowflake
         self._patience = answer_within_seconds
         self._by_request: OrderedDict[str, Running] = OrderedDict()
 
@@ -58,7 +60,7 @@ class Queries:
         running = self._by_request.get(key)
         if running is None:
             query_id = str(uuid.uuid4())
-            task = asyncio.create_task(_run(login, body, query_id, upload_url))
+            task = asyncio.create_task(_run(self._snowflake, login, body, query_id, upload_url))
             running = self._by_request[key] = Running(query_id, task)
             self._forget_old()
         return await self._wait(running)
@@ -81,27 +83,25 @@ class Queries:
                 del self._by_request[key]
 
 
-async def _run(login: Login, body: Json, query_id: str, upload_url: str) -> Json:
+async def _run(snowflake: LocalSnowflake, login: Login, body: Json, query_id: str, upload_url: str) -> Json:
     login.running += 1
     try:
-        return await run_in_threadpool(_run_locked, login.session, body, query_id, upload_url)
+        return await run_in_threadpool(_answer, snowflake, login.session, body, query_id, upload_url)
     finally:
         login.running -= 1
 
 
-def _run_locked(session: Session, body: Json, query_id: str, upload_url: str) -> Json:
+def _answer(snowflake: LocalSnowflake, session: Session, body: Json, query_id: str, upload_url: str) -> Json:
     sql = str(body.get("sqlText", ""))
-    with session.busy:
-        session.cancelled = False
-        try:
-            return _answer(session, sql, body, query_id, upload_url)
-        except Exception as error:
-            _end_if_fatal(error)
-            session.transactions.repair()
-            failure = to_snowflake(error, sql)
-            # Without the message: it may repeat values of the data.
-            log.info("session %s: %s: error %06d (%s)", session.id, first_words(sql), failure.errno, failure.sqlstate)
-            return failed(failure, query_id)
+    try:
+        with snowflake.statement(session) as cursor:
+            return _run_with(cursor, session, body, query_id, upload_url)
+    except Exception as error:
+        _end_if_fatal(error)
+        failure = to_snowflake(error, sql)
+        # Without the message: it may repeat values of the data.
+        log.info("session %s: %s: error %06d (%s)", session.id, first_words(sql), failure.errno, failure.sqlstate)
+        return failed(failure, query_id)
 
 
 def _end_if_fatal(error: BaseException) -> None:
@@ -118,11 +118,11 @@ def failed(error: sf.Error, query_id: str | None = None) -> Json:
     return {"data": data, "code": code, "message": error.raw_msg, "success": False}
 
 
-def _answer(session: Session, sql: str, body: Json, query_id: str, upload_url: str) -> Json:
-    cursor = session.cursor()
+def _run_with(cursor: Cursor, session: Session, body: Json, query_id: str, upload_url: str) -> Json:
+    sql = str(body.get("sqlText", ""))
     params, batch = _bindings(body.get("bindings"))
     if body.get("describeOnly"):
-        described = cursor._describe_only(sql)
+        described = cursor.described_without_running(sql)
         if described is not None:
             return _described(session, described, sql, query_id)
     if batch is None:
@@ -133,7 +133,7 @@ def _answer(session: Session, sql: str, body: Json, query_id: str, upload_url: s
         for row in batch:
             cursor.execute(sql, binding_params=row, query_id=query_id)
             total += cursor.rowcount or 0
-    if upload := cursor.upload(upload_url):
+    if upload := uploads.announced(session.account, cursor.translated_statement, upload_url):
         return {"data": upload, "success": True}
     return _result(session, cursor, query_id, total)
 
@@ -162,8 +162,8 @@ def _described(session: Session, described: list[Any], sql: str, query_id: str) 
 
 
 def _result(session: Session, cursor: Cursor, query_id: str, batch_total: int | None) -> Json:
-    table = cursor._arrow_table
-    rowtype = describe_as_rowtype(cursor._describe_last_sql())
+    table = cursor.result
+    rowtype = describe_as_rowtype(cursor.described())
     type_id = cursor.statement_type
     total = table.num_rows if table is not None else 0
     rows: Json = {"queryResultFormat": "arrow", "rowsetBase64": ""}

@@ -6,14 +6,13 @@ The paths and bodies are those of fakesnow's server, which the Snowflake clients
 from __future__ import annotations
 
 import gzip
-import hmac
 import json
 import logging
 import os
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fakesnow.expr import normalise_ident
 from fakesnow.transforms import SERVER_VERSION
@@ -22,13 +21,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from firn_local.snowflake.engine.session import Session, Shared
-from firn_local.snowflake.server import authentication
+from firn_local.snowflake.engine.account import Account
+from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.server import authentication, uploads
 from firn_local.snowflake.server.login_registry import Login, Registry
 from firn_local.snowflake.server.query_requests import Queries
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 log = logging.getLogger("firn_local.snowflake")
 SESSION_GONE = ("390111", "Session no longer exists. New login required to access the service.")
@@ -38,14 +35,15 @@ SESSION_GONE = ("390111", "Session no longer exists. New login required to acces
 class State:
     """What the routes share."""
 
-    shared: Shared
+    account: Account
     registry: Registry
     queries: Queries
+    close: Callable[[], None]
 
 
-def build_app(shared: Shared, registry: Registry, queries: Queries) -> Starlette:
-    """The ASGI application."""
-    server = _Routes(State(shared, registry, queries))
+def build_app(account: Account, registry: Registry, queries: Queries, close: Callable[[], None]) -> Starlette:
+    """The ASGI application; `close` is called at its end, once every session is closed."""
+    server = _Routes(State(account, registry, queries, close))
     routes = [
         Route("/health", server.health),
         Route("/session/v1/login-request", server.login, methods=["POST"]),
@@ -80,7 +78,7 @@ class _Routes:
         yield
         reaper.cancel()
         await self._state.registry.close_all()
-        self._state.shared.engine.close()
+        self._state.close()
 
     async def health(self, _: Request) -> JSONResponse:
         return JSONResponse({"ok": True})
@@ -96,8 +94,8 @@ class _Routes:
             for k in ("databaseName", "schemaName", "roleName", "warehouse")
         ]
         try:
-            user = authentication.verify(self._state.shared, data)
-            session = authentication.open_session(self._state.shared, user, *names)
+            user = authentication.verify(self._state.account, data)
+            session = authentication.open_session(self._state.account, user, *names)
         except authentication.Refused as refused:
             log.info("login refused: %s", refused)
             return JSONResponse(
@@ -146,20 +144,12 @@ class _Routes:
         return JSONResponse({"data": {"queries": [{"status": "SUCCESS"}] if known else []}, "success": True})
 
     async def upload(self, request: Request) -> Response:
-        """Receive a file of a PUT into the stage's directory, complete or not at all."""
-        path, root = request.path_params["path"], self._state.shared.engine.stages_dir
-        if not hmac.compare_digest(self._state.shared.sign(path), request.query_params.get("signature", "")):
+        """Receive the file of a PUT."""
+        account, path = self._state.account, request.path_params["path"]
+        if not uploads.is_signed(account, path, request.query_params.get("signature", "")):
             return Response(status_code=403)
-        target = Path(os.path.normpath(root / path))
-        if not target.is_relative_to(root) or target == root:
-            return Response(status_code=400)
-        part = self._state.shared.engine.data_dir / "tmp" / f"put-{os.urandom(8).hex()}"
-        with part.open("wb") as file:
-            async for chunk in request.stream():
-                file.write(chunk)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part.replace(target)
-        return Response()
+        received = await uploads.receive(account, path, request.stream())
+        return Response(status_code=200 if received else 400)
 
     def _login(self, request: Request) -> Login | None:
         header = request.headers.get("Authorization", "")

@@ -1,4 +1,4 @@
-"""Starting and stopping: the engine, the bootstrap SQL, uvicorn with TCP connections that last as long as clients."""
+"""Starting and stopping the server: uvicorn, with TCP connections that last as long as their clients."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from firn_local.snowflake.bootstrap import bootstrap
-from firn_local.snowflake.engine.session import Shared
+from firn_local.snowflake.instance import LocalSnowflake
 from firn_local.snowflake.server.login_registry import Registry
 from firn_local.snowflake.server.query_requests import Queries
 from firn_local.snowflake.server.routes import build_app
-from firn_local.snowflake.store.duckdb_store import Engine
 
 KEEP_ALIVE_SECONDS = 7 * 24 * 3600  # an open TCP connection is how we know that a client lives
 
@@ -27,9 +26,10 @@ def serve(options: argparse.Namespace) -> None:
     for noisy in ("snowflake", "sqlglot", "fakesnow"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", message="Arrow output on a DB-API result")
-    engine = Engine(options.data_dir, memory_limit=options.memory_limit, threads=options.threads)
-    shared = Shared(engine, account=options.account)
-    bootstrap(shared, options.bootstrap_sql)
+    snowflake = LocalSnowflake(
+        options.data_dir, account=options.account, memory_limit=options.memory_limit, threads=options.threads
+    )
+    bootstrap(snowflake, options.bootstrap_sql)
     registry = Registry(
         detached_seconds=options.detached_session_seconds,
         idle_transaction_seconds=options.idle_transaction_seconds,
@@ -37,7 +37,7 @@ def serve(options: argparse.Namespace) -> None:
     # uvicorn raises the signal again once it has stopped: then this is a clean end, not a death by signal.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     uvicorn.run(
-        build_app(shared, registry, Queries(options.answer_within_seconds)),
+        build_app(snowflake.account, registry, Queries(snowflake, options.answer_within_seconds), snowflake.close),
         host="127.0.0.1",
         port=options.port,
         http=_tracking(registry),

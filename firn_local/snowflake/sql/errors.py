@@ -1,4 +1,4 @@
-"""DuckDB's and fakesnow's exceptions as Snowflake errors. Not for transport: `server` writes them into an answer.
+"""DuckDB's and fakesnow's exceptions as Snowflake errors. Not for transport.
 
 Codes are those the real Snowflake gives for the same fault, as its users report them; texts begin as the real ones do.
 """

@@ -1,24 +1,30 @@
-"""Statements of Snowflake that sqlglot does not parse, in a form that it does: the same tree comes out.
+"""The tree of a statement, also where sqlglot or fakesnow wants another spelling: the same tree comes out.
 
-CREATE INTERACTIVE TABLE is CREATE TABLE with a property; ALTER COLUMN with several columns has an action for each.
+CREATE INTERACTIVE TABLE is CREATE TABLE with a property; ALTER COLUMN with several columns has an action for each;
+quoted stage paths, `'@s/a--b/'`, stand bare in the tree.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import sqlglot
 from fakesnow.dialect import parse_one
 from sqlglot import Expr, TokenType, exp
+from sqlglot.tokenizer_core import Token
 
-from firn_local.snowflake.statements.tables import INTERACTIVE
+from firn_local.snowflake.sql.tokenizer import first_words
 
-if TYPE_CHECKING:
-    from sqlglot.tokenizer_core import Token
+INTERACTIVE = "INTERACTIVE"
+"""The property that stands for CREATE INTERACTIVE TABLE."""
 
 
 def parse(sql: str) -> Expr:
     """The tree of a statement. Raises ProgrammingError (001003) for a fault of its grammar."""
+    return _bare_stage_paths(_parse(sql))
+
+
+def _parse(sql: str) -> Expr:
+    if first_words(sql, 1) not in (("CREATE",), ("ALTER",)):
+        return parse_one(sql)
     tokens = [t for t in sqlglot.tokenize(sql, read="snowflake") if t.token_type is not TokenType.SEMICOLON]
     words = [t.text.upper() for t in tokens[:5]]
     if words[:1] == ["CREATE"] and (at := _interactive(words)):
@@ -30,6 +36,18 @@ def parse(sql: str) -> Expr:
                 alter.append("actions", action)
         return alter
     return parse_one(sql)
+
+
+def _bare_stage_paths(tree: Expr) -> Expr:
+    """`tree`, changed in place: fakesnow wants stage paths without the quotes that let a path hold spaces or `--`."""
+    if isinstance(tree, exp.Put):
+        target = tree.args["target"]
+        target.set("this", target.name.strip("'"))
+    if isinstance(tree, exp.Copy):
+        for table in tree.find_all(exp.Table):
+            if isinstance(table.this, exp.Literal) and table.name.startswith("@"):
+                table.set("this", exp.Var(this=table.name))
+    return tree
 
 
 def _interactive(words: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""Result sets that we make ourselves, not DuckDB."""
+"""Result sets that a statement's family makes itself; the others are DuckDB's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ARROW = {TEXT: pa.string(), NUMBER: pa.int64(), TIME: pa.timestamp("us", tz="UT
 
 
 @dataclass(frozen=True)
-class Answer:
+class ResultSet:
     """(column, DuckDB type) pairs and rows; `affected` is the row count a DML statement reports."""
 
     columns: list[tuple[str, str]]
@@ -20,9 +20,9 @@ class Answer:
     affected: int | None = None
 
     @staticmethod
-    def status(text: str = "Statement executed successfully.") -> Answer:
+    def status(text: str = "Statement executed successfully.") -> ResultSet:
         """The one-row answer of a statement that returns no data."""
-        return Answer([("status", TEXT)], [(text,)])
+        return ResultSet([("status", TEXT)], [(text,)])
 
     def describing_sql(self) -> str:
         """A query with the same columns, for fakesnow to describe the result by."""

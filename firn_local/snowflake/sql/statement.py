@@ -33,9 +33,14 @@ class Statement:
         """How it meets the open transaction."""
         if isinstance(self.expression, exp.Insert) and self.expression.args.get("overwrite"):
             return Kind.CHANGE
-        if isinstance(self.expression, exp.Alter) and self.expression.args.get("kind") == "SESSION":
-            return Kind.SESSION
         return _KINDS.get(type(self.expression), Kind.SESSION)
+
+    @property
+    def object_kind(self) -> str:
+        """TABLE, ROLE, SESSION, ...: what it is about, as its family names it; for an unparsed one its first word."""
+        args = self.expression.args
+        kind = args.get("this" if isinstance(self.expression, exp.Command) else "kind")
+        return (kind.name if isinstance(kind, Expr) else str(kind or "")).upper()
 
     def targets(self) -> frozenset[str]:
         """Full names of the tables a DML or DDL statement changes."""

@@ -1,8 +1,13 @@
-"""Reading the statements that sqlglot does not know, word by word. Not a parser for queries."""
+"""The tokens of a statement that sqlglot does not parse, read from the front; and what stands outside of quotes.
+
+Not for what sqlglot parses: that is read from its tree (`parsing`). Source of texts, names and comments:
+https://docs.snowflake.com/en/sql-reference/data-types-text and .../identifiers-syntax.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import sqlglot
@@ -11,13 +16,15 @@ from sqlglot import TokenType
 
 from firn_local.snowflake.sql.errors import SYNTAX, compilation_error
 
+_QUOTED = re.compile(
+    r"""( '(?:[^'\\]|\\.|'')*' | "(?:[^"]|"")*" | \$\$.*?\$\$ | --[^\n]* | //[^\n]* | /\*.*?\*/ )""",
+    re.VERBOSE | re.DOTALL,
+)
 _TEXT = {TokenType.STRING, TokenType.RAW_STRING, TokenType.NATIONAL_STRING}
-
-
 _TWO_WORD_KINDS = [("FILE", "FORMAT"), ("RESOURCE", "MONITOR"), ("MATERIALIZED", "VIEW"), ("EXTERNAL", "TABLE")]
 
 
-class Words:
+class Tokenizer:
     """The tokens of one statement, taken from the front."""
 
     def __init__(self, sql: str) -> None:
@@ -142,3 +149,20 @@ class Words:
         at = self._tokens[0] if self._tokens else None
         where = f"line {at.line} at position {at.col} unexpected '{at.text}'" if at else "unexpected '<EOF>'"
         return compilation_error(SYNTAX, f"syntax error {where}.")
+
+
+def replace_outside_quotes(sql: str, replace: Callable[[str], str]) -> str:
+    """The statement with each part changed by `replace` that is neither in quotes nor a comment."""
+    parts = _QUOTED.split(sql)
+    return "".join(part if at % 2 else replace(part) for at, part in enumerate(parts))
+
+
+def first_words(sql: str, count: int) -> tuple[str, ...]:
+    """At most `count` words in upper case, comments in front left out (dbt begins its statements with one)."""
+    text = sql.lstrip()
+    while text.startswith(("/*", "--", "//")):
+        end = text.find("*/") + 2 if text.startswith("/*") else text.find("\n") + 1
+        if end in {0, 1}:
+            return ()
+        text = text[end:].lstrip()
+    return tuple(text.upper().rstrip("; \n").split(maxsplit=count)[:count])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 from fakesnow import copy_into as fake
@@ -17,11 +17,12 @@ from fakesnow.transforms import stage
 from sqlglot import Expr, exp
 
 from firn_local.snowflake.engine import temporary_objects
+from firn_local.snowflake.engine.family import Execution, Family, Handler
+from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.privileges import requirements
 from firn_local.snowflake.sql.errors import TOO_LONG, sql_error, unsupported
-from firn_local.snowflake.sql.result_set import NUMBER, TEXT, Answer
-
-if TYPE_CHECKING:
-    from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.sql.result_set import NUMBER, TEXT, ResultSet
+from firn_local.snowflake.sql.statement import Statement
 
 FILE_NOT_FOUND = (91016, "22000")
 BAD_FILE = (100071, "22000")
@@ -57,13 +58,14 @@ class Load:
         return isinstance(self.expression.args["files"][0], exp.Subquery)
 
 
-def copy_into(session: Session, expression: exp.Copy, params: Any) -> Answer:
+def _copy(session: Session, _: Statement, execution: Execution) -> ResultSet:
     """Load the files; answers one row a file. Raises for a missing file, a bad value, an option it lacks."""
-    load = _prepare(session, expression, params)
+    tree = execution.translated(execution.rewritten())
+    load = _prepare(session, tree, execution.params)  # type: ignore[arg-type]  # still a Copy
     if load.history == temporary_objects.HISTORY:
         temporary_objects.make_history(session)
     if not load.files:
-        return Answer.status("Copy executed with 0 files processed.")
+        return ResultSet.status("Copy executed with 0 files processed.")
     loaded_before = set() if load.force else _loaded_before(load)
     fresh = [file for file in load.files if file not in loaded_before]
     counts = _insert(load, fresh) if fresh else {}
@@ -71,7 +73,7 @@ def copy_into(session: Session, expression: exp.Copy, params: Any) -> Answer:
     if load.purge and session.transactions.current is not None:
         session.transactions.current.after_commit.append(lambda: _delete(fresh))
     rows = [_row(file, counts.get(file)) for file in load.files]
-    return Answer(_COLUMNS, rows, affected=sum(counts.values()))
+    return ResultSet(_COLUMNS, rows, affected=sum(counts.values()))
 
 
 def _prepare(session: Session, expression: exp.Copy, params: Any) -> Load:
@@ -169,7 +171,7 @@ def _parquet_info(load: Load, files: list[str]) -> fake.ParquetLoadInfo | None:
 def _blame(load: Load, files: list[str], error: duckdb.Error) -> Exception:
     """The error with the name of the file that caused it: each is read alone, outside the failed transaction."""
     reason = str(error.args[0]).split("\n", 1)[0]
-    with load.session.shared.engine.duck_conn.cursor() as conn:
+    with load.session.store.duck_conn.cursor() as conn:
         for file in files:
             select = fake._inserts(load.expression, load.options, [file], None)[0].expression
             try:
@@ -202,3 +204,6 @@ def _row(file: str, count: int | None) -> tuple[Any, ...]:
 def _delete(files: list[str]) -> None:
     for file in files:
         Path(file).unlink(missing_ok=True)
+
+
+FAMILY = Family(handlers={(exp.Copy, ""): Handler(_copy, requirements.to_copy)})

@@ -1,35 +1,25 @@
-"""GRANT, REVOKE and SHOW GRANTS, and who owns what a CREATE made. Kept by `grant_table`, enforced by `enforce`.
+"""GRANT, REVOKE and SHOW GRANTS. Kept by `privileges.grant_table`, enforced by `privileges.enforcement`.
 
+Read by their tokens: sqlglot parses no grant of a role, on ALL or on FUTURE objects.
 Source: the GRANT <privileges>, GRANT OWNERSHIP and GRANT ROLE pages of Snowflake's SQL reference.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from sqlglot import exp
-
-from firn_local.snowflake.privileges import enforcement, grant_table
+from firn_local.snowflake.engine.family import Family
+from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.privileges import enforcement, principal_table
 from firn_local.snowflake.privileges.grant_table import Grant
 from firn_local.snowflake.sql.errors import missing
-from firn_local.snowflake.sql.result_set import TEXT, TIME, Answer, text_columns
-from firn_local.snowflake.sql.tokenizer import Words
-from firn_local.snowflake.statements import principals
-
-if TYPE_CHECKING:
-    from firn_local.snowflake.engine.session import Session
-    from firn_local.snowflake.sql.statement import Statement
+from firn_local.snowflake.sql.result_set import TEXT, TIME, ResultSet, text_columns
+from firn_local.snowflake.sql.tokenizer import Tokenizer
 
 _COLUMNS = [
     ("created_on", TIME), ("privilege", TEXT), ("granted_on", TEXT), ("name", TEXT), ("granted_to", TEXT),
     ("grantee_name", TEXT), ("grant_option", TEXT), ("granted_by", TEXT),
 ]  # fmt: skip
-_SELECT = (
-    "SELECT created_on, privilege, granted_on, name, to_kind, grantee, grant_option, granted_by "
-    "FROM _fs_global._firn.grants"
-)
-_OWNED = {"TABLE", "VIEW", "STAGE", "SCHEMA", "FILE FORMAT", "SEQUENCE", "FUNCTION"}
 _WITH_OWNERS = {"DATABASE", "SCHEMA", "TABLE", "VIEW", "STAGE", "PIPE"}
 _CREATABLE = ("TABLE", "VIEW", "STAGE", "FILE FORMAT", "SEQUENCE", "FUNCTION", "PROCEDURE", "PIPE", "STREAM", "TASK")
 _ALL = {
@@ -41,38 +31,6 @@ _ALL = {
     "DATABASE": ("USAGE", "MODIFY", "MONITOR", "CREATE SCHEMA"),
     "WAREHOUSE": ("USAGE", "OPERATE", "MODIFY", "MONITOR"),
 }
-
-
-def record_change(session: Session, statement: Statement) -> None:
-    """After DDL: what was made belongs to the session's role, and a renamed object keeps its grants."""
-    change = statement.expression
-    kind = str(change.args.get("kind"))
-    if isinstance(change, exp.Create) and kind in _OWNED and not change.find(exp.TemporaryProperty):
-        for name in statement.target_objects():
-            record_owner(session, kind, name, replaced=bool(change.args.get("replace")))
-    for action in change.args.get("actions") or []:
-        if isinstance(action, exp.AlterRename):
-            (old,) = statement.targets()
-            grant_table.rename(session.shared.engine, kind, old, statement.full_name(action.this))
-
-
-def record_owner(session: Session, kind: str, name: str, *, replaced: bool) -> None:
-    """What was made belongs to the session's role, and has the future grants of its place."""
-    engine, holdings = session.shared.engine, session.shared.holdings
-    if replaced:
-        grant_table.forget(engine, kind, name)
-    if holdings.now().owner(kind, name) is not None:
-        return
-    grant_table.own(engine, kind, name, session.role)
-    schema = name.rpartition(".")[0]
-    future = holdings.now().granted(f"FUTURE {kind}S IN SCHEMA", schema) if kind != "SCHEMA" else []
-    future = future or holdings.now().granted(f"FUTURE {kind}S IN DATABASE", name.partition(".")[0])
-    for grant in future:
-        if grant.privilege == "OWNERSHIP":
-            grant_table.own(engine, kind, name, grant.grantee)
-        else:
-            made = Grant(grant.privilege, kind, name, grant.to_kind, grant.grantee, grant.option)
-            grant_table.store(engine, [made], session.role)
 
 
 @dataclass(frozen=True)
@@ -87,46 +45,46 @@ class _Subject:
         return [Grant(p, self.kind, name, to_kind, grantee, option) for name in self.names for p in self.privileges]
 
 
-def _grant(session: Session, sql: str) -> Answer:
-    words = Words(sql)
-    words.expect("GRANT")
-    subject = _subject(session, words, "TO")
-    to_kind, grantee = _grantee(session, words)
-    option = words.skip("WITH", "GRANT", "OPTION")
-    words.until()
+def _grant(session: Session, sql: str) -> ResultSet:
+    tokens = Tokenizer(sql)
+    tokens.expect("GRANT")
+    subject = _subject(session, tokens, "TO")
+    to_kind, grantee = _grantee(session, tokens)
+    option = tokens.skip("WITH", "GRANT", "OPTION")
+    tokens.until()
     _demand(session, subject)
-    engine = session.shared.engine
+    table = session.account.grants
     with session.ddl():
         if subject.privileges == ["OWNERSHIP"] and not subject.kind.startswith("FUTURE "):
             for name in subject.names:
-                grant_table.own(engine, subject.kind, name, grantee, granted_by=session.role)
+                table.own(subject.kind, name, grantee, granted_by=session.role)
         else:
-            grant_table.store(engine, subject.grants(to_kind, grantee, option=option), session.role)
-    return Answer.status()
+            table.add(subject.grants(to_kind, grantee, option=option), session.role)
+    return ResultSet.status()
 
 
-def _revoke(session: Session, sql: str) -> Answer:
-    words = Words(sql)
-    words.expect("REVOKE")
-    only_option = words.skip("GRANT", "OPTION", "FOR")
-    subject = _subject(session, words, "FROM")
-    to_kind, grantee = _grantee(session, words)
+def _revoke(session: Session, sql: str) -> ResultSet:
+    tokens = Tokenizer(sql)
+    tokens.expect("REVOKE")
+    only_option = tokens.skip("GRANT", "OPTION", "FOR")
+    subject = _subject(session, tokens, "FROM")
+    to_kind, grantee = _grantee(session, tokens)
     _demand(session, subject)
     with session.ddl():
         grants = subject.grants(to_kind, grantee)
         if only_option:
-            held = session.shared.holdings.now()
+            held = session.role_grants.now()
             kept = [
                 g for g in grants if any(h == Grant(**vars(g) | {"option": True}) for h in held.granted(g.kind, g.name))
             ]
-            grant_table.store(session.shared.engine, kept, session.role)
+            session.account.grants.add(kept, session.role)
         else:
-            grant_table.remove(session.shared.engine, grants)
-    return Answer.status()
+            session.account.grants.remove(grants)
+    return ResultSet.status()
 
 
 def _demand(session: Session, subject: _Subject) -> None:
-    now = session.shared.holdings.now()
+    now = session.role_grants.now()
     for name in subject.names:
         if subject.kind in _WITH_OWNERS and now.owner(subject.kind, name) is None:
             raise missing(subject.kind.capitalize(), name)
@@ -137,26 +95,26 @@ def _demand(session: Session, subject: _Subject) -> None:
             enforcement.demand_grantable(session, subject.privileges, subject.kind, name)
 
 
-def _subject(session: Session, words: Words, preposition: str) -> _Subject:
+def _subject(session: Session, tokens: Tokenizer, preposition: str) -> _Subject:
     """Up to and including TO or FROM; a granted role is USAGE on that role."""
-    if words.skip("ROLE"):
-        role = principals.require(session, "ROLE", words.name())
-        words.expect(preposition)
+    if tokens.skip("ROLE"):
+        role = principal_table.require(session.store, "ROLE", tokens.name())
+        tokens.expect(preposition)
         return _Subject(["USAGE"], "ROLE", [role])
-    privileges = [p.strip() for p in words.until("ON").split(",")]
-    words.expect("ON")
-    scope = words.until("IN") if words.peek() in {"ALL", "FUTURE"} else ""
+    privileges = [p.strip() for p in tokens.until("ON").split(",")]
+    tokens.expect("ON")
+    scope = tokens.until("IN") if tokens.peek() in {"ALL", "FUTURE"} else ""
     if scope:
-        words.expect("IN")
-        kind, name = f"{scope} IN {words.until_name()}", words.name()
+        tokens.expect("IN")
+        kind, name = f"{scope} IN {tokens.until_name()}", tokens.name()
     else:
-        kind = words.until_name()
-        name = "ACCOUNT" if kind == "ACCOUNT" else words.name()
-    words.expect(preposition)
+        kind = tokens.until_name()
+        name = "ACCOUNT" if kind == "ACCOUNT" else tokens.name()
+    tokens.expect(preposition)
     names = [_qualified(session, kind, name)]
     if scope.startswith("ALL "):
         kind = scope.removeprefix("ALL ").removesuffix("S")
-        names = session.shared.holdings.now().objects(kind, names[0])
+        names = session.role_grants.now().objects(kind, names[0])
     return _Subject(_expanded(privileges, kind), kind, names)
 
 
@@ -177,30 +135,27 @@ def _qualified(session: Session, kind: str, name: str) -> str:
     return session.full_name(name)
 
 
-def _grantee(session: Session, words: Words) -> tuple[str, str]:
-    kind = "USER" if words.skip("USER") else "ROLE"
-    words.skip("ROLE")
-    return kind, principals.require(session, kind, words.name())
+def _grantee(session: Session, tokens: Tokenizer) -> tuple[str, str]:
+    kind = "USER" if tokens.skip("USER") else "ROLE"
+    tokens.skip("ROLE")
+    return kind, principal_table.require(session.store, kind, tokens.name())
 
 
-def _show(session: Session, sql: str) -> Answer:
-    words = Words(sql)
-    words.expect("SHOW", "GRANTS")
-    query = session.shared.engine.query
-    if words.skip("OF", "ROLE"):
-        role = words.name()
-        rows = query(
-            "SELECT created_on, name, to_kind, grantee, granted_by FROM _fs_global._firn.grants "
-            "WHERE granted_on = 'ROLE' AND privilege = 'USAGE' AND name = ?",
-            [role],
+def _show(session: Session, sql: str) -> ResultSet:
+    tokens = Tokenizer(sql)
+    tokens.expect("SHOW", "GRANTS")
+    if tokens.skip("OF", "ROLE"):
+        found = session.account.grants.rows("granted_on = 'ROLE' AND privilege = 'USAGE' AND name = ?", [tokens.name()])
+        rows = [(created, name, to, grantee, by) for created, _, _, name, to, grantee, _, by in found]
+        return ResultSet(
+            [("created_on", TIME), *text_columns("role", "granted_to", "grantee_name", "granted_by")], rows
         )
-        return Answer([("created_on", TIME), *text_columns("role", "granted_to", "grantee_name", "granted_by")], rows)
-    if words.skip("ON"):
-        kind = words.until_name()
-        name = _qualified(session, kind, "ACCOUNT" if kind == "ACCOUNT" else words.name())
-        return Answer(_COLUMNS, query(f"{_SELECT} WHERE granted_on = ? AND name = ? ORDER BY 1, 2", [kind, name]))
-    kind, grantee = ("USER", session.user) if not words.skip("TO") else _grantee(session, words)
-    return Answer(_COLUMNS, query(f"{_SELECT} WHERE to_kind = ? AND grantee = ? ORDER BY 1, 2", [kind, grantee]))
+    if tokens.skip("ON"):
+        kind = tokens.until_name()
+        name = _qualified(session, kind, "ACCOUNT" if kind == "ACCOUNT" else tokens.name())
+        return ResultSet(_COLUMNS, session.account.grants.rows("granted_on = ? AND name = ?", [kind, name]))
+    kind, grantee = ("USER", session.user) if not tokens.skip("TO") else _grantee(session, tokens)
+    return ResultSet(_COLUMNS, session.account.grants.rows("to_kind = ? AND grantee = ?", [kind, grantee]))
 
 
-COMMANDS = {("GRANT",): _grant, ("REVOKE",): _revoke, ("SHOW", "GRANTS"): _show}
+FAMILY = Family(commands={("GRANT",): _grant, ("REVOKE",): _revoke, ("SHOW", "GRANTS"): _show})

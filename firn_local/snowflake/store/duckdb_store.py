@@ -1,7 +1,8 @@
 """The store under the local Snowflake: one DuckDB process over the files of one data directory.
 
 Layout of the directory: `databases/<NAME>.db` (one DuckDB file and WAL a database), `databases/_fs_global.db`
-(what spans databases: stages, comments, users, roles, grants), `stages/` (staged files), `tmp/`. Not for statements.
+(what spans databases: stages and comments in fakesnow's schema; users, roles, grants and pipes in `_firn`), `stages/`
+(staged files), `tmp/`. Not for statements.
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ from fakesnow import info_schema, macros
 from fakesnow.instance import GLOBAL_DATABASE_NAME, FakeSnow
 from fakesnow.transforms import show, stage
 
-from firn_local.snowflake.privileges import grant_table
-from firn_local.snowflake.statements import pipe_table, principals
 from firn_local.snowflake.store import catalog_views
 
 KEPT_RESULTS = 64
@@ -35,7 +34,7 @@ class RecentResults(OrderedDict[str, tuple[Any, ...]]):
             self.popitem(last=False)
 
 
-class Engine(FakeSnow):
+class Store(FakeSnow):
     """fakesnow's shared instance, durable: every database is a file that is attached again at the next start."""
 
     def __init__(self, data_dir: Path, *, memory_limit: str, threads: int) -> None:
@@ -50,13 +49,10 @@ class Engine(FakeSnow):
         for directory in (self.db_path, self.stages_dir):
             directory.mkdir(parents=True, exist_ok=True)
         self.ddl_lock = threading.RLock()
-        self.grants_version = object()  # another one after each change of the grants
         stage.LOCAL_BUCKET_PATH = str(self.stages_dir)
         self.duck_conn = _open(self.data_dir / "tmp", memory_limit, threads)
         self._attach_all()
-        principals.create_tables(self)
-        grant_table.create_tables(self)
-        pipe_table.create_tables(self)
+        self.duck_conn.execute("CREATE SCHEMA IF NOT EXISTS _fs_global._firn")
 
     def query(self, sql: str, params: list[Any] | None = None) -> list[tuple[Any, ...]]:
         """Run a statement of our own on a connection of its own: outside every session's transaction."""

@@ -1,6 +1,6 @@
-"""What a table and its columns are to Snowflake and DuckDB has no place for: JSON in DuckDB's comments on them.
+"""What Snowflake knows of a table and its columns and DuckDB does not: JSON in DuckDB's comments on them.
 
-So it is committed, renamed, dropped and found again with the table. Keys of a column's note: `type`, `default`,
+So it is committed, renamed, dropped and found again with the table. Keys of a column's annotation: `type`, `default`,
 `comment`, `identity`; of a table's: `kind`, `cluster_by`, `evolves`, `interactive`. Not for a table's own comment,
 which fakesnow keeps.
 """
@@ -8,18 +8,20 @@ which fakesnow keeps.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import duckdb
 
-if TYPE_CHECKING:
-    from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.sql import data_types
 
 MOST_ATTEMPTS = 100
 Place = tuple[str, str, str]
-Note = dict[str, Any]
+Annotation = dict[str, Any]
 _COLUMNS = (
     "SELECT column_name, data_type, is_nullable, column_default, comment FROM duckdb_columns() "
     "WHERE database_name = ? AND schema_name = ? AND table_name = ? ORDER BY column_index"
@@ -29,19 +31,29 @@ _TABLE = "SELECT comment FROM duckdb_tables() WHERE database_name = ? AND schema
 
 @dataclass(frozen=True)
 class KnownColumn:
-    """A column as DuckDB has it, and its note."""
+    """A column as DuckDB has it, and its annotation."""
 
     name: str
     duck_type: str
     nullable: bool
     duck_default: str | None
-    note: Note
+    annotation: Annotation
+
+    @cached_property
+    def longest(self) -> int | None:
+        """Characters that its text has at most; None for any number."""
+        return data_types.longest(self.annotation.get("type", ""))
+
+    @property
+    def is_semi_structured(self) -> bool:
+        """Whether it holds VARIANT, OBJECT or ARRAY."""
+        return self.duck_type == "JSON"
 
 
-def place_of(session: Session, full_name: str) -> Place:
-    """(database, schema, table) of DuckDB for a table: a temporary one lies elsewhere."""
+def place_of(full_name: str, temporary: AbstractSet[str]) -> Place:
+    """(database, schema, table) of DuckDB for a table; those in `temporary` (full names) lie elsewhere."""
     database, schema, name = full_name.split(".", 2)
-    return ("temp", "main", name) if full_name in session.temporary else (database, schema, name)
+    return ("temp", "main", name) if full_name in temporary else (database, schema, name)
 
 
 def quoted(place: Place) -> str:
@@ -52,23 +64,26 @@ def quoted(place: Place) -> str:
 def columns(conn: duckdb.DuckDBPyConnection, place: Place) -> list[KnownColumn]:
     """The columns of a table or view, in order; none where it does not exist."""
     rows = conn.execute(_COLUMNS, list(place)).fetchall()
-    return [KnownColumn(name, kind, null, default, _read(note)) for name, kind, null, default, note in rows]
+    return [KnownColumn(name, kind, null, default, _read(annotation)) for name, kind, null, default, annotation in rows]
 
 
-def table(conn: duckdb.DuckDBPyConnection, place: Place) -> Note:
-    """The note of a table."""
+def table(conn: duckdb.DuckDBPyConnection, place: Place) -> Annotation:
+    """The annotation of a table."""
     rows = conn.execute(_TABLE, list(place)).fetchall()
     return _read(rows[0][0]) if rows else {}
 
 
-def on_column(place: Place, column: str, note: Note) -> str:
-    """The statement that keeps a column's note."""
-    return f"COMMENT ON COLUMN {quoted(place)}.{_identifier(column)} IS {_written(note)}"
+def on_columns(place: Place, kept: Mapping[str, Annotation]) -> list[str]:
+    """The statements that keep the annotations of columns, by name."""
+    return [
+        f"COMMENT ON COLUMN {quoted(place)}.{_identifier(column)} IS {_written(annotation)}"
+        for column, annotation in kept.items()
+    ]
 
 
-def on_table(place: Place, note: Note) -> str:
-    """The statement that keeps a table's note."""
-    return f"COMMENT ON TABLE {quoted(place)} IS {_written(note)}"
+def on_table(place: Place, annotation: Annotation) -> str:
+    """The statement that keeps a table's annotation."""
+    return f"COMMENT ON TABLE {quoted(place)} IS {_written(annotation)}"
 
 
 def in_one_transaction(conn: duckdb.DuckDBPyConnection, statements: list[str]) -> None:
@@ -92,13 +107,13 @@ def _identifier(name: str) -> str:
     return '"{}"'.format(name.replace('"', '""'))
 
 
-def _written(note: Note) -> str:
-    return "'{}'".format(json.dumps(note, ensure_ascii=False).replace("'", "''"))
+def _written(annotation: Annotation) -> str:
+    return "'{}'".format(json.dumps(annotation, ensure_ascii=False).replace("'", "''"))
 
 
-def _read(text: str | None) -> Note:
+def _read(text: str | None) -> Annotation:
     try:
-        note = json.loads(text) if text else {}
+        annotation = json.loads(text) if text else {}
     except ValueError:  # a comment of somebody who used the file with DuckDB
         return {}
-    return note if isinstance(note, dict) else {}
+    return annotation if isinstance(annotation, dict) else {}

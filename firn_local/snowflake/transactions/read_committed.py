@@ -194,7 +194,3 @@ class Transactions:
     def _end(self, tx: Transaction) -> None:
         self.last_id, self.current = tx.id, None
         self._locks.release(tx.id)
-
-    def record_ddl(self, tables: frozenset[str]) -> None:
-        """A DDL statement, which commits by itself, changed `tables`."""
-        self._commits.record(tables)

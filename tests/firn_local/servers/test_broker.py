@@ -17,7 +17,8 @@ from firn.kafka.properties import KafkaProperty
 from firn.secrets import KafkaSecret, read_secret
 from firn_local.home import Home
 from firn_local.servers.broker import Broker
-from firn_local.stack.lifecycle import with_ports
+from firn_local.stack.lifecycle import SERVERS
+from firn_local.stack.ports import with_ports
 
 pytestmark = pytest.mark.stack
 
@@ -81,7 +82,7 @@ def test_status_tells_where_certificates_are_wanted(stack: Any, mutual: dict[str
 def test_a_cluster_id_that_begins_with_a_dash_is_taken_as_any_other(
     stack: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = with_ports(Home.load(tmp_path))
+    home = with_ports(Home.load(tmp_path), SERVERS)
     monkeypatch.setattr(Home, "settings", lambda _self: stack.settings)
     monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=0xF8 << 120))
     Broker().launch(home)

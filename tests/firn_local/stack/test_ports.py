@@ -13,11 +13,12 @@ import pytest
 from firn.errors import TerminalError
 from firn_local.home import LOOPBACK, Home
 from firn_local.stack import ports
-from firn_local.stack.lifecycle import with_ports
+from firn_local.stack.lifecycle import SERVERS
+from firn_local.stack.ports import with_ports
 
 
 def test_ports_are_remembered(tmp_path: Path) -> None:
-    chosen = with_ports(Home.load(tmp_path))
+    chosen = with_ports(Home.load(tmp_path), SERVERS)
     assert set(chosen.ports) == {
         "secrets-manager",
         "kafka",
@@ -28,13 +29,13 @@ def test_ports_are_remembered(tmp_path: Path) -> None:
         "prefect",
     }
     assert Home.load(tmp_path).ports == chosen.ports
-    assert with_ports(Home.load(tmp_path)).ports == chosen.ports
+    assert with_ports(Home.load(tmp_path), SERVERS).ports == chosen.ports
 
 
 def test_a_server_that_is_new_in_this_version_gets_a_port_beside_the_remembered_ones(tmp_path: Path) -> None:
     (tmp_path / "stack.json").write_text(json.dumps({"ports": {"kafka": 23456}}))
-    assert with_ports(Home.load(tmp_path)).ports["kafka"] == 23456
-    assert len(set(with_ports(Home.load(tmp_path)).ports.values())) == 7
+    assert with_ports(Home.load(tmp_path), SERVERS).ports["kafka"] == 23456
+    assert len(set(with_ports(Home.load(tmp_path), SERVERS).ports.values())) == 7
 
 
 def test_two_homes_do_not_share_a_port_while_one_of_them_listens() -> None:
@@ -52,7 +53,7 @@ def test_ports_stay_clear_of_those_the_system_lends_to_outgoing_connections() ->
 def test_a_port_in_use_is_an_error_that_names_server_port_and_way_out(
     tmp_path: Path, firn_in: Callable[..., Any]
 ) -> None:
-    taken = with_ports(Home.load(tmp_path)).ports["schema-registry"]
+    taken = with_ports(Home.load(tmp_path), SERVERS).ports["schema-registry"]
     with socket.create_server((LOOPBACK, taken)):
         done = firn_in(tmp_path, "up", check=False)
     assert done.returncode == 3

@@ -20,8 +20,7 @@ from firn_local.home import Home
 from firn_local.process import Launch
 from firn_local.servers.contract import NotHealthy, Server
 from firn_local.stack import lifecycle
-from firn_local.stack.order import Abandoned, each_in_order, needed_by, needing
-from firn_local.stack.startup import Starter, StartError
+from firn_local.stack.startup import Abandoned, Starter, StartError, each_in_order, needed_by, needing
 
 # Says when it is ready, and then ignores TERM; its child does the same.
 STUBBORN = """

@@ -1,0 +1,98 @@
+"""DDL: commits what is open, waits for locks, is visible to whom it may be, and leaves owners and no residue behind.
+
+What CREATE, ALTER or DROP does to the object itself is its family's. Source: the notes on access control of the CREATE
+and DROP pages, and https://docs.snowflake.com/en/sql-reference/transactions#ddl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.privileges import enforcement, ownership
+from firn_local.snowflake.privileges.requirements import Need
+from firn_local.snowflake.sql.result_set import ResultSet
+from firn_local.snowflake.sql.statement import Statement
+from firn_local.snowflake.store import residue
+from firn_local.snowflake.transactions.locks import Claim, shape_of
+
+
+def change(
+    session: Session, statement: Statement, query_id: str, work: Callable[[], ResultSet | None]
+) -> ResultSet | None:
+    """Run `work`, which changes objects, with everything that goes round such a statement; its answer."""
+    session.transactions.commit()
+    account = session.account
+    claim = Claim(f"ddl-{query_id}", query_id)
+    targets = statement.targets()
+    try:
+        for table in sorted(targets):
+            session.lock(table, claim)
+        with session.ddl():
+            _refuse_what_is_there(session, statement)
+            if name := _already_there(session, statement):
+                return ResultSet.status(f"{name} already exists, statement succeeded.")
+            _before(session, statement)
+            answer = work()
+            _after(session, statement)
+        account.commits.record(targets | shape_of(targets))
+        return answer
+    finally:
+        account.locks.release(claim.transaction)
+
+
+def nothing_to_drop(session: Session, statement: Statement) -> bool:
+    """Whether it is DROP ... IF EXISTS of what the role may not see."""
+    drop = statement.expression
+    if not (isinstance(drop, exp.Drop) and drop.args.get("exists")):
+        return False
+    kind = str(drop.args.get("kind"))
+    return all(enforcement.holds_nothing(session, kind, name) for name in statement.target_objects())
+
+
+def _refuse_what_is_there(session: Session, statement: Statement) -> None:
+    """CREATE of what is there fails where the role may not see it, OR REPLACE also where it is not the owner."""
+    create = statement.expression
+    if not isinstance(create, exp.Create) or create.find(exp.TemporaryProperty):
+        return
+    kind = str(create.args.get("kind"))
+    for name in statement.target_objects():
+        if session.role_grants.now().owner(kind, name) is not None:
+            enforcement.refuse_unseen(session, kind, name)
+            if create.args.get("replace"):
+                enforcement.demand(session, Need(("OWNERSHIP",), kind, name))
+
+
+def _already_there(session: Session, statement: Statement) -> str | None:
+    """Name of the table or view that CREATE ... IF NOT EXISTS finds; fakesnow would forget its load history."""
+    create = statement.expression
+    if not (isinstance(create, exp.Create) and create.args.get("exists") and create.kind in {"TABLE", "VIEW"}):
+        return None
+    for full_name in statement.targets():
+        database, schema, name = full_name.split(".", 2)
+        sql = "SELECT 1 FROM information_schema.tables WHERE table_catalog = ? AND table_schema = ? AND table_name = ?"
+        if session.store.query(sql, [database, schema, name]):
+            return name
+    return None
+
+
+def _before(session: Session, statement: Statement) -> None:
+    """A table about to be replaced loses its comments."""
+    if isinstance(statement.expression, exp.Create) and statement.expression.args.get("replace"):
+        residue.forget_comments(session.store, statement.targets())
+
+
+def _after(session: Session, statement: Statement) -> None:
+    """A dropped object leaves nothing behind; one that was made has an owner."""
+    drop = statement.expression
+    if not isinstance(drop, exp.Drop):
+        ownership.record_change(session.role_grants, session.role, statement)
+    elif drop.kind == "SCHEMA":
+        for name in statement.target_objects():
+            session.account.forget_inside("SCHEMA", name)
+    else:
+        residue.forget_comments(session.store, statement.targets())
+        for target in statement.targets():
+            session.account.grants.forget(str(drop.args.get("kind")), target)
