@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
+from firn.operations.run_report import RunReport
 from firn.provision.findings import COLUMNS as FINDING_COLUMNS
 from firn.secrets import SnowflakeSecret, read_secret, secret_reader
 from firn.settings import load_settings
@@ -23,7 +24,6 @@ from flows.produce import DEFAULT_COUNT, ProduceResult, produce
 from flows.provision import ProvisionResult, provision
 from flows.sink import DEFAULT_CONFIG, sink
 from flows.transform import transform
-from spark_jobs.sink.telemetry.progress import RunReport
 
 ARTIFACT_KEY = "pipeline"
 TYPED_TABLES = ("FCT_ORDER_EVENTS", "FCT_ORDERS")

@@ -15,6 +15,7 @@ from pydantic import Field
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
 from firn.ledger.control import requester
+from firn.operations.run_report import RunReport
 from firn.secrets import secret_reader
 from firn.settings import load_settings
 from firn.supervisor.policy import Policy, policy_of
@@ -26,7 +27,6 @@ from flows.prefect_ui.publishing import PrefectPublisher, outlive_reader
 from flows.prefect_ui.sink_artifact import SinkArtifact
 from flows.supervision.attended import supervise
 from flows.supervision.driver import Handover, Place, report_of, run_once
-from spark_jobs.sink.telemetry.progress import RunReport
 
 DEFAULT_CONFIG = Path("connectors/order-events.json")
 

@@ -22,13 +22,13 @@ from firn.child import TERM_SECONDS
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
 from firn.errors import FirnError
+from firn.operations.run_report import RunReport
 from firn.secrets import secret_reader
 from firn.settings import Settings
 from firn.sinks.context import SinkContext, check_runnable, resolve
 from firn.supervisor.launcher import Launcher
 from firn.supervisor.ports import Driver
 from firn.supervisor.result import End, Outcome, end_of
-from spark_jobs.sink.telemetry.progress import RunReport
 
 STOP_SECONDS = 20.0
 """From TERM to KILL of a driver whose flow run is cancelled: Prefect's worker kills the flow itself after 30 s."""

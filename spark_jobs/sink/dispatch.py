@@ -1,4 +1,7 @@
-"""Ships a batch, from the driver: until its tables take what its records hold. Not for the tasks (`ship`)."""
+"""Dispatches a batch to tasks, from the driver, until its tables take what its records hold.
+
+Not for what a task does (`task.partition_task`), nor for the commit (`batch`).
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from snowflake.connector import SnowflakeConnection
-
 from firn.dead_letters.published import Letters, published_letters
 from firn.errors import ClaimAgainError
 from firn.kafka.partitions import OffsetRange, TopicPartition
-from firn.ledger.positions import Ledger
-from firn.ledger.table import LedgerTable
 from firn.plural import counted
 from firn.retry import RETRIES, Deadline
 from firn.sinks.context import SinkContext
 from firn.snowflake.faults import MissingObjectError
-from spark_jobs.sink.limits import BatchLimit
-from spark_jobs.sink.methods.snowpipe.stage import Stage
-from spark_jobs.sink.planner import grouped
+from spark_jobs.sink.methods.base import Claim, DriverSide, EpochSession
+from spark_jobs.sink.planner import BatchLimit, grouped
 from spark_jobs.sink.spark.engine import Engine
 from spark_jobs.sink.tables.evolution import SchemaChange
-from spark_jobs.sink.tables.loaders import Loads
-from spark_jobs.sink.task.partition_task import RangeWork, ShipPlan, ship
+from spark_jobs.sink.tables.loaders import TableLoaders
+from spark_jobs.sink.task.partition_task import RangeWork, TaskPlan, run_task
+from spark_jobs.sink.values.batches import PublishedLetters
 from spark_jobs.sink.values.reports import (
     Failed,
     Reports,
@@ -36,104 +35,91 @@ from spark_jobs.sink.values.reports import (
 )
 
 log = logging.getLogger(__name__)
-LettersOut = Mapping[TopicPartition, Letters]
 
 
 @dataclass(frozen=True)
-class Claimed:
-    """What a claim found out, for all batches of its epoch.
-
-    topic_ids: Kafka's id of each topic. letters: which dead letters of a partition are out without being committed.
-    """
-
-    ledger: Ledger
-    topic_ids: Mapping[str, str]
-    letters: LettersOut
-
-
-@dataclass(frozen=True)
-class Shipped:
-    """What the tasks of a batch reported, and which dead letters of its partitions are out now."""
+class DispatchResult:
+    """What the tasks of a batch reported, and which dead letters of its partitions are published now."""
 
     reports: Reports
-    letters: LettersOut
+    published: PublishedLetters
 
 
-class Shipping:
-    """Ships the batches of one epoch, one at a time; the batch before may be committing meanwhile.
+class Dispatcher:
+    """Dispatches the batches of one epoch, one at a time; the batch before may be committing meanwhile.
 
-    `stage` and `loads` are where it ships to; a commit reads from them.
+    on_change: is told the schema changes that were made for a batch. `loaders`: of the tables.
     """
 
     def __init__(
         self,
-        context: SinkContext,
-        connection: SnowflakeConnection,
-        claimed: Claimed,
-        table: LedgerTable,
+        session: EpochSession,
+        claim: Claim,
+        method: DriverSide,
         deadline: Deadline,
         engine: Engine,
         limit: BatchLimit,
         on_change: Callable[[Sequence[SchemaChange]], None],
     ) -> None:
-        self._context, self._connection, self._table, self._deadline = context, connection, table, deadline
-        self._epoch, self._topic_ids = claimed.ledger.epoch, claimed.topic_ids
+        self._session, self._context, self._topic_ids = session, session.context, claim.topic_ids
+        self._method, self._deadline = method.task_side, deadline
         self._engine, self._limit, self._on_change = engine, limit, on_change
-        self.stage = Stage(context.namespace, context.config.name, self._epoch)
-        self.loads = Loads(context, connection)
+        self.loaders = TableLoaders(session.context, session.connection, method.prepare_table)
 
-    def ship(self, ranges: Sequence[OffsetRange], letters: LettersOut, settled: Callable[[], None]) -> Shipped:
-        """Ship; where records want their tables changed, or doubt them, see to that and ship again from the start.
+    def dispatch(
+        self, ranges: Sequence[OffsetRange], published: PublishedLetters, wait_for_previous: Callable[[], None]
+    ) -> DispatchResult:
+        """Dispatch; while tables must change or be described again for its records, do that and dispatch again.
 
-        But for dead letters: those that are out by then are not met again, and are reported here.
+        Dead letters that were published on the way are not met again: they are reported here.
 
-        settled: waits until the batch before has ended, and raises where it failed. The session is its own until then,
-        so it is called before any statement.
+        wait_for_previous: waits until the batch before has ended, and raises where it failed. The session is its own
+        until then, so this is called before any statement.
         """
         topics = {each.topic for each in ranges}
-        if not self.loads.known(topics):
-            settled()
-        self.loads.begin_batch()
-        shipped, out = self._ship_once(ranges, letters), Reports()
-        while {*map(type, shipped)} & {SchemaChangeRequest, SuspectedStaleSchema}:
-            settled()
+        if not self.loaders.known(topics):
+            wait_for_previous()
+        self.loaders.begin_batch()
+        reports, published_before = self._dispatch_once(ranges, published), Reports()
+        while {*map(type, reports)} & {SchemaChangeRequest, SuspectedStaleSchema}:
+            wait_for_previous()
             # A run that lost the sink must change no table: perhaps it was dropped when the sink was cleaned away.
-            self._table.check_epoch(self._connection, self._epoch)
-            self._update_tables(
-                shipped.of(SchemaChangeRequest), {each.table for each in shipped.of(SuspectedStaleSchema)}
-            )
-            if published := [each for each in shipped.of(Tolerated) if each.group_offset >= 0]:
-                out += published
+            self._session.ledger.check_epoch(self._session.connection, self._session.epoch)
+            stale = {each.table for each in reports.of(SuspectedStaleSchema)}
+            self._update_tables(reports.of(SchemaChangeRequest), stale)
+            if newly := [each for each in reports.of(Tolerated) if each.group_offset >= 0]:
+                published_before += newly
                 starts = {TopicPartition(each.topic, each.partition): each.start for each in ranges}
-                letters = {**letters, **letters_out(self._context, self._topic_ids, starts)}
-            shipped = self._ship_once(ranges, letters)
-        reports = Reports([*out, *shipped])
-        return Shipped(reports, letters_after(letters, reports.of(Tolerated)))
+                published = {**published, **uncommitted_letters(self._context, self._topic_ids, starts)}
+            reports = self._dispatch_once(ranges, published)
+        reports = Reports([*published_before, *reports])
+        return DispatchResult(reports, with_letters_of(published, reports.of(Tolerated)))
 
-    def _update_tables(self, wanted: Sequence[SchemaChangeRequest], doubted: Iterable[str]) -> None:
-        """Change those that records want changed, and look at those that they doubt."""
+    def _update_tables(self, requests: Sequence[SchemaChangeRequest], stale: Iterable[str]) -> None:
+        """Change the tables of these requests, and describe the stale ones again."""
         try:
-            self.loads.look_again(doubted)
-            if wanted:
-                changes = self.loads.evolve(wanted)
-                log.info("%s; the batch is shipped again", counted(len(changes), "schema change"))
+            self.loaders.refresh(stale)
+            if requests:
+                changes = self.loaders.evolve(requests)
+                log.info("%s; the batch is dispatched again", counted(len(changes), "schema change"))
                 self._on_change(changes)
         except MissingObjectError as error:
-            raise dropped(error) from error
+            raise claim_again(error) from error
 
-    def _ship_once(self, ranges: Sequence[OffsetRange], letters: LettersOut) -> Reports:
+    def _dispatch_once(self, ranges: Sequence[OffsetRange], published: PublishedLetters) -> Reports:
         """The one job of a batch: a task for each slot, or `tasks.max` of them; only reports come back."""
         topics = {each.topic for each in ranges}
-        plan = ShipPlan(
+        plan = TaskPlan(
             self._context,
-            self.stage,
-            self.loads.of_topics(topics),
+            self._method,
+            self._session.epoch,
+            self.loaders.of_topics(topics),
             max(1.0, self._deadline.left()),
-            self.loads.unsure(topics),
+            self.loaders.unverified(topics),
         )
         tasks = min(self._engine.slots, self._context.config.tasks_max or len(ranges))
-        groups = grouped(self._works(ranges, letters), tasks, lambda work: len(work.offsets))
-        reports = Reports([load(text) for text in self._engine.run(partial(ship, plan), groups)])
+        groups = grouped(self._works(ranges, published), tasks, lambda work: len(work.offsets))
+        reports = Reports([load(text) for text in self._engine.run(partial(run_task, plan), groups)])
         for retried in reports.of(Retried):
             RETRIES.add(retried.errors)
         for failed in reports.of(Failed):
@@ -141,42 +127,44 @@ class Shipping:
             raise failed.unwrap()
         return reports
 
-    def _works(self, ranges: Sequence[OffsetRange], letters: LettersOut) -> list[RangeWork]:
+    def _works(self, ranges: Sequence[OffsetRange], published: PublishedLetters) -> list[RangeWork]:
         total = sum(map(len, ranges))
         works = []
         for each in ranges:
-            out = letters.get(TopicPartition(each.topic, each.partition), Letters())
+            letters = published.get(TopicPartition(each.topic, each.partition), Letters())
             budget = self._limit.range_bytes(len(each) / total)
-            works.append(RangeWork(each, self._topic_ids[each.topic], budget, out))
+            works.append(RangeWork(each, self._topic_ids[each.topic], budget, letters))
         return works
 
 
-def dropped(error: MissingObjectError) -> ClaimAgainError:
-    """What a claim makes again, or tells a person about."""
+def claim_again(error: MissingObjectError) -> ClaimAgainError:
+    """For an object that was dropped: a claim makes it again, or tells a person about it."""
     return ClaimAgainError(f"Something was dropped: {error.what}", where=error.where)
 
 
-def letters_after(letters: LettersOut, tolerated: Iterable[Tolerated]) -> dict[TopicPartition, Letters]:
-    """Which letters are out once these were published too."""
-    after = dict(letters)
+def with_letters_of(published: PublishedLetters, tolerated: Iterable[Tolerated]) -> dict[TopicPartition, Letters]:
+    """The published letters, with those of these reports."""
+    after = dict(published)
     for each in tolerated:
         if each.group_offset >= 0:
-            seen = after.get(each.where, Letters())
-            after[each.where] = Letters(each.group_offset, seen.published | set(each.published))
+            before = after.get(each.where, Letters())
+            after[each.where] = Letters(each.group_offset, before.published | set(each.published))
     return after
 
 
-def letters_above(letters: LettersOut, committed: Mapping[TopicPartition, int]) -> dict[TopicPartition, Letters]:
-    """The same without the letters below these positions: they are committed, and need not be known any more."""
+def letters_above(
+    published: PublishedLetters, committed: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, Letters]:
+    """The published letters from these positions on: those below are committed, and need not be known any more."""
     return {
-        where: replace(seen, published=frozenset(at for at in seen.published if at >= committed.get(where, 0)))
-        for where, seen in letters.items()
+        where: replace(letters, published=frozenset(at for at in letters.published if at >= committed.get(where, 0)))
+        for where, letters in published.items()
     }
 
 
-def letters_out(
+def uncommitted_letters(
     context: SinkContext, topic_ids: Mapping[str, str], committed: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, Letters]:
-    """The dead letters of each partition that are out without being committed. Raises as `published_letters` does."""
+    """The dead letters of each partition that Kafka holds and the ledger does not. Raises as `published_letters`."""
     positions = {where: (topic_ids[where.topic], at) for where, at in committed.items()}
     return published_letters(context.kafka, context.config.name, positions)

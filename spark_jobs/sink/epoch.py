@@ -1,5 +1,6 @@
-"""One epoch of a sink: claim it, find out what earlier runs left, and stream until something ends it.
+"""One epoch of a sink: claim it, prepare the method, and stream until something ends it.
 
+Beside the stream, once a second, the driver's main thread asks whether the epoch should end (`EpochWatch`).
 Not for what follows an epoch's end (`run`), nor for what a batch does (`batch`).
 """
 
@@ -7,42 +8,47 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from snowflake.connector import SnowflakeConnection
 
-from firn.dead_letters.published import Letters
 from firn.dead_letters.queue import dead_letter_queue
 from firn.dead_letters.topic import ensure_topic
-from firn.errors import ClaimAgainError, ConfigError
+from firn.errors import ClaimAgainError, ConfigError, FirnError, TransientError
 from firn.kafka import cluster
 from firn.kafka.partitions import KafkaPartition, TopicPartition
 from firn.ledger.positions import Ledger
 from firn.ledger.table import LedgerTable
 from firn.logs import add_to_log_context
+from firn.operations.run_report import RunReport
+from firn.plural import counted
 from firn.retry import Deadline
 from firn.sinks.context import SinkContext
 from firn.sinks.group_offsets import GroupOffsets
 from firn.sinks.topics import NoTopicError, changed_partitions, partitions_in, topics_of
-from firn.snowflake.connection import connect
+from firn.snowflake.connection import SnowflakeLogin, close_quietly, connect, open_connection
+from firn.snowflake.faults import LockConflictError
 from firn.snowflake.identifiers import check_table_map, table_for
-from spark_jobs.sink.bad_records import log_tolerated
-from spark_jobs.sink.batch import BatchRunner, Committed, PlanAgainError, StopRequestedError
-from spark_jobs.sink.dispatch import Claimed, Shipping, letters_out
-from spark_jobs.sink.limits import BatchLimit
-from spark_jobs.sink.methods.snowpipe.refused_files import forget_others, refused_files
-from spark_jobs.sink.methods.snowpipe.stage import Stage
-from spark_jobs.sink.planner import Planner
+from spark_jobs.sink.batch import BatchRunner, PlanAgainError, StopRequestedError
+from spark_jobs.sink.dispatch import Dispatcher, uncommitted_letters
+from spark_jobs.sink.methods import registry
+from spark_jobs.sink.methods.base import Claim, DriverSide, EpochSession
+from spark_jobs.sink.planner import BatchLimit, Planner
 from spark_jobs.sink.privileges import check_rights
 from spark_jobs.sink.spark.engine import Engine, EpochEngine
 from spark_jobs.sink.stream import Stream
 from spark_jobs.sink.tables.evolution import SchemaChange
-from spark_jobs.sink.telemetry.events import tell, tell_committed
+from spark_jobs.sink.telemetry.bad_records import log_tolerated
+from spark_jobs.sink.telemetry.events import emit, emit_committed
 from spark_jobs.sink.telemetry.metrics import SinkMetrics
-from spark_jobs.sink.telemetry.progress import RunReport, spoken_start, waiting
-from spark_jobs.sink.watch import Heartbeat, Watch
+from spark_jobs.sink.values.batches import CommittedBatch, PublishedLetters
 
+LOCK_SECONDS = 5
+"""How long a heartbeat waits for the ledger: whoever holds it commits, and a commit is a sign of life too."""
+PARTITIONS_IN_LINE = 8
+"""So many partitions are named in the line about a claim."""
 log = logging.getLogger(__name__)
 
 
@@ -63,6 +69,92 @@ class RunParts:
     targets: dict[TopicPartition, int] = field(default_factory=dict)
 
 
+class Heartbeat:
+    """Reports to the ledger that this run is alive, and learns from it whether it still owns the sink.
+
+    A commit says the same, so only an idle sink, or one in a long batch, sends heartbeats; in a session of its own,
+    because the batch's is busy then. `seconds` between two; 0: none. Not thread-safe, but for `committed`.
+    """
+
+    def __init__(self, login: SnowflakeLogin, beat: Callable[[SnowflakeConnection], None], seconds: float) -> None:
+        self._login, self._beat, self._seconds = login, beat, seconds
+        self._session: SnowflakeConnection | None = None
+        self._last = time.monotonic()
+
+    def committed(self) -> None:
+        """A commit moved the owner row."""
+        self._last = time.monotonic()
+
+    def send_if_due(self) -> FirnError | None:
+        """Send one if it is time; gives what ends the run: FencedError, or a login that is refused.
+
+        A heartbeat that fails ends nothing: whether the sink can work, its batches show.
+        """
+        if not self._seconds or time.monotonic() - self._last < self._seconds:
+            return None
+        self._last = time.monotonic()
+        try:
+            self._send()
+        except LockConflictError:
+            log.debug("the ledger is busy: no heartbeat")
+        except TransientError as error:
+            log.warning("No heartbeat: %s", error.what)
+            self.close()
+        except FirnError as error:
+            return error
+        return None
+
+    def _send(self) -> None:
+        if self._session is None:
+            self._session = open_connection(self._login, query_tag="firn heartbeat", lock_seconds=LOCK_SECONDS)
+        self._beat(self._session)
+
+    def close(self) -> None:
+        """End the session."""
+        if self._session is not None:
+            close_quietly(self._session)
+            self._session = None
+
+
+class EpochWatch:
+    """Why an epoch that runs should end: asked every second. Where the epoch is healthy, patience begins again.
+
+    changed: asks Kafka for new topics and partitions, every `refresh_seconds`; None: never. healthy: whether the epoch
+    has polled Kafka's offsets, and no batch runs.
+    """
+
+    def __init__(
+        self,
+        heartbeat: Heartbeat,
+        deadline: Deadline,
+        *,
+        changed: Callable[[], bool] | None,
+        refresh_seconds: float,
+        healthy: Callable[[], bool],
+    ) -> None:
+        self._heartbeat, self._deadline = heartbeat, deadline
+        self._changed, self._refresh_seconds, self._healthy = changed, refresh_seconds, healthy
+        self._next_refresh = time.monotonic() + refresh_seconds
+
+    def __call__(self) -> FirnError | None:
+        """Why the epoch should end now, if it should."""
+        if self._changed and time.monotonic() > self._next_refresh:
+            self._next_refresh = time.monotonic() + self._refresh_seconds
+            if self._partitions_changed(self._changed):
+                return PlanAgainError("There are new partitions: the sink claims them.")
+        return self._heartbeat.send_if_due()
+
+    def _partitions_changed(self, changed: Callable[[], bool]) -> bool:
+        try:
+            found = changed()
+        except FirnError as error:
+            log.warning("New partitions could not be looked for: %s", error.what)
+            return False
+        if self._healthy():
+            self._deadline.succeeded()  # what failed before this epoch is over
+        return found
+
+
 class Epoch:
     """From one claim to the end of its stream."""
 
@@ -72,7 +164,7 @@ class Epoch:
 
     def run(self) -> None:
         """Claim, and stream until the stream ends by itself. Raises why it ended otherwise."""
-        self._ensure_letters()  # before the claim: a sink that cannot run must not end one that does
+        self._ensure_dead_letter_topic()  # before the claim: a sink that cannot run must not end one that does
         with connect(self._context.login, query_tag=f"firn sink {self._context.config.name}") as connection:
             self._check(connection)
             self._parts.table.ensure(connection)
@@ -95,7 +187,7 @@ class Epoch:
             tables = {table_for(topic, config.table_map) for topic in topics}
             check_rights(connection, config, self._context.login, sorted(tables))
 
-    def _ensure_letters(self) -> None:
+    def _ensure_dead_letter_topic(self) -> None:
         """Make the dead-letter topic, if there is to be one."""
         if queue := dead_letter_queue(self._context):
             replication = self._context.config.errors.dead_letter_replication
@@ -114,14 +206,14 @@ class Epoch:
         self._parts.report.epoch = ledger.epoch
         self._parts.metrics.claimed(ledger, self._seen)
         add_to_log_context(epoch=ledger.epoch)
-        reads = spoken_start(ledger.committed, self._seen)
-        tell(
+        waiting = {w: max(0, self._seen[w].latest - at) for w, at in ledger.committed.items() if w in self._seen}
+        emit(
             "started",
-            f"claimed sink {ledger.sink}, epoch {ledger.epoch}: reads {reads}",
+            f"claimed sink {ledger.sink}, epoch {ledger.epoch}: reads {_describe_start(ledger.committed, waiting)}",
             sink=ledger.sink,
             epoch=ledger.epoch,
             partitions=len(ledger.committed),
-            waiting=waiting(ledger.committed, self._seen),
+            waiting=sum(waiting.values()),
         )
         return ledger
 
@@ -129,35 +221,34 @@ class Epoch:
         if not ledger.committed:
             self._wait_for_topics(heartbeat)
             return
-        claimed = self._look_around(connection, ledger)
         config, parts = self._context.config, self._parts
-        stream = self._new_stream(connection, claimed, heartbeat)
-        watch = Watch(
+        session = EpochSession(self._context, connection, parts.table, ledger.epoch)
+        method = registry.of(config.method).driver_side(session)
+        claim = Claim(ledger, parts.table.owner(connection), {w.topic: seen.topic_id for w, seen in self._seen.items()})
+        stream = self._new_stream(session, method, claim, heartbeat)
+        watch = EpochWatch(
             heartbeat,
             parts.deadline,
             changed=None if parts.once else lambda: changed_partitions(parts.admin, config, self._seen),
-            look_seconds=config.topic_refresh_seconds,
-            well=lambda: stream.idle and stream.looked,
+            refresh_seconds=config.topic_refresh_seconds,
+            healthy=lambda: stream.idle and stream.polled,
         )
-        stream.run(watch)
+        try:
+            stream.run(watch)
+        except StopRequestedError:
+            if stream.idle:
+                method.finish()
+            raise
+        method.finish()
 
-    def _look_around(self, connection: SnowflakeConnection, ledger: Ledger) -> Claimed:
-        """Make what the batches need, and find out what earlier runs left."""
-        context, parts = self._context, self._parts
-        owner = parts.table.owner(connection)
-        stage = Stage(context.namespace, context.config.name, ledger.epoch)
-        stage.ensure(connection)
-        refused = refused_files(owner)
-        there = stage.remove_older(connection, refused)
-        if not there.issuperset(refused):
-            forget_others(parts.table, connection, ledger.epoch, there)
-        parts.group.publish(ledger.committed)
-        topic_ids = {where.topic: seen.topic_id for where, seen in self._seen.items()}
-        letters: dict[TopicPartition, Letters] = {}
-        if owner and owner.letters:
-            # Also where there is no queue any more: what an earlier run published without committing it is dealt with.
-            letters = letters_out(context, topic_ids, ledger.committed)
-        return Claimed(ledger, topic_ids, letters)
+    def _prepare(self, method: DriverSide, claim: Claim) -> PublishedLetters:
+        """Make what the batches need, and find out what earlier runs published without committing it."""
+        method.prepare(claim)
+        self._parts.group.publish(claim.ledger.committed)
+        if claim.owner is None or not claim.owner.letters:
+            return {}
+        # Also where the sink has no dead-letter topic any more: letters of earlier runs are dealt with.
+        return uncommitted_letters(self._context, claim.topic_ids, claim.ledger.committed)
 
     def _wait_for_topics(self, heartbeat: Heartbeat) -> None:
         """As Kafka Connect does: an expression that matches nothing yet is no fault.
@@ -174,27 +265,25 @@ class Epoch:
             parts.deadline.succeeded()
         raise StopRequestedError("The sink was asked to stop.")
 
-    def _new_stream(self, connection: SnowflakeConnection, claimed: Claimed, heartbeat: Heartbeat) -> Stream:
-        context, parts, ledger = self._context, self._parts, claimed.ledger
-        engine = EpochEngine(parts.engine)
+    def _new_stream(self, session: EpochSession, method: DriverSide, claim: Claim, heartbeat: Heartbeat) -> Stream:
+        config, parts = self._context.config, self._parts
+        published, engine = self._prepare(method, claim), EpochEngine(parts.engine)
 
-        def committed(batch: Committed) -> None:
-            log_tolerated(context.config.name, context.config.errors, batch.tolerated)
+        def committed(batch: CommittedBatch) -> None:
+            log_tolerated(config.name, config.errors, batch.tolerated)
             if batch.moves:  # else nothing was committed, and it is no progress either
                 heartbeat.committed()
                 self._committed(batch)
 
-        shipping = Shipping(
-            context, connection, claimed, parts.table, parts.deadline, engine, parts.limit, self._changed
-        )
+        dispatcher = Dispatcher(session, claim, method, parts.deadline, engine, parts.limit, self._schema_changed)
         return Stream(
-            Planner(self._ends, parts.limit, None if parts.once else context.config.buffer, parts.targets),
-            BatchRunner(context, connection, ledger, parts.table, shipping, self._confirm),
-            ledger,
+            Planner(self._ends, parts.limit, None if parts.once else config.buffer, parts.targets),
+            BatchRunner(self._context, claim.ledger, method, dispatcher, self._confirm),
+            claim.ledger,
             engine,
-            claimed.letters,
+            published,
             parts.stop,
-            seconds=context.config.trigger_seconds,
+            seconds=config.trigger_seconds,
             on_commit=committed,
         )
 
@@ -207,13 +296,13 @@ class Epoch:
                 raise
             return {}
 
-    def _changed(self, changes: Sequence[SchemaChange]) -> None:
-        """Count changes of tables and tell of each."""
+    def _schema_changed(self, changes: Sequence[SchemaChange]) -> None:
+        """Count changes of tables, and emit an event for each."""
         self._parts.report.schema_changes += len(changes)
         self._parts.metrics.changed(len(changes))
         for change in changes:
             sentence = f"table {change.table} was changed: {change.statement}"
-            tell("schema_changed", sentence, sink=self._context.config.name, **asdict(change))
+            emit("schema_changed", sentence, sink=self._context.config.name, **asdict(change))
 
     def _observe(self) -> dict[TopicPartition, KafkaPartition]:
         """The partitions as they are now."""
@@ -242,11 +331,21 @@ class Epoch:
         except cluster.RecreatedTopicError as error:
             raise ClaimAgainError(error.what, where=error.where) from error
 
-    def _committed(self, batch: Committed) -> None:
+    def _committed(self, batch: CommittedBatch) -> None:
         parts = self._parts
         parts.deadline.succeeded()
         parts.group.publish({move.where: move.end for move in batch.moves})
-        parts.limit.observe(batch.rows, batch.text_size)
-        parts.report.add(batch)
+        parts.limit.observe(batch.rows, batch.text_bytes)
+        parts.report.add(batch.totals, batch.reasons, staged_bytes=batch.bytes, files=batch.receipts)
         parts.metrics.committed(batch)
-        tell_committed(self._context.config.name, batch)
+        emit_committed(self._context.config.name, batch)
+
+
+def _describe_start(committed: Mapping[TopicPartition, int], waiting: Mapping[TopicPartition, int]) -> str:
+    """From where a run reads and how many records wait there, at most (gaps count); the longest backlogs first."""
+    first = sorted(waiting, key=lambda where: (-waiting[where], where))[:PARTITIONS_IN_LINE]
+    parts = [f"{where} from {committed[where]} ({waiting[where]} waiting)" for where in first]
+    if len(waiting) > PARTITIONS_IN_LINE:
+        parts.append(f"{len(waiting) - PARTITIONS_IN_LINE} more")
+    head = f"{counted(len(waiting), 'partition')}, {counted(sum(waiting.values()), 'record')} waiting"
+    return f"{head}: {', '.join(parts)}" if parts else head

@@ -24,9 +24,9 @@ from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
 from firn.errors import FirnError, TransientError, unexpected
 from firn.logs import add_to_log_context, configure_logging
+from firn.operations.run_report import RunReport
 from firn.secrets import secret_reader
 from firn.settings import Settings, load_settings
-from spark_jobs.sink.telemetry.progress import RunReport
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

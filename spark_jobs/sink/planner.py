@@ -1,6 +1,8 @@
 """What the next batch reads: ranges of offsets from the sink's positions to Kafka's ends, cut by the batch limits.
 
-The ledger is the only plan: no offset is written down before it is committed. Not for reading (`firn.kafka.ranges`).
+The ledger is the only plan: no offset is written down before it is committed. A plan counts offsets, so the size of
+records is learned from each batch. Memory does not depend on it: Arrow batches and files are bounded by bytes, and a
+task ends a range early that turns out too large (`BatchLimit.range_bytes`). Not for reading (`firn.kafka.ranges`).
 """
 
 from __future__ import annotations
@@ -9,12 +11,56 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from firn.connector.config import BufferConfig
+from firn.connector.config import BufferConfig, SinkConfig
 from firn.kafka.partitions import OffsetRange, TopicPartition
-from spark_jobs.sink.limits import BatchLimit
 
 Ends = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]]
 T = TypeVar("T")
+# Larger records count at once, smaller ones bit by bit: topics with bursts would make the limit swing.
+LEARNING = 0.1
+
+
+class BatchLimit:
+    """The numbers that batches are planned with. Belongs to a run and outlives its epochs; for one thread.
+
+    waits: whether a batch waits until its buffer is full; a run that takes what is available does not.
+    """
+
+    def __init__(self, config: SinkConfig, *, waits: bool) -> None:
+        self._config, self._waits = config, waits
+        self._average: float | None = None
+
+    def observe(self, records: int, size: int) -> None:
+        """Take over that `records` records had `size` bytes of text in all."""
+        if not records:
+            return
+        newest = size / records
+        if self._average is None or newest > self._average:
+            self._average = newest
+        else:
+            self._average += LEARNING * (newest - self._average)
+
+    @property
+    def records(self) -> int:
+        """A batch has so many records at most (firn.batch.records, firn.batch.bytes)."""
+        most = self._config.batch_records
+        if self._average:
+            most = min(most, int(self._config.batch_bytes / self._average))
+        return max(1, most)
+
+    @property
+    def waiting(self) -> int:
+        """A batch begins when so many records wait (buffer.count.records, buffer.size.bytes); 1 where none waits."""
+        if not self._waits:
+            return 1
+        waiting = self._config.buffer.records
+        if self._average:
+            waiting = min(waiting, int(self._config.buffer.bytes / self._average))
+        return max(1, min(waiting, self.records))
+
+    def range_bytes(self, share: float) -> int:
+        """Bytes of text after which a range that has this share (0 to 1) of a batch ends, wherever it is."""
+        return max(1, int(self._config.batch_bytes * share))
 
 
 class Planner:

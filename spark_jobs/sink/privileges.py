@@ -24,9 +24,9 @@ from firn.snowflake.connection import SnowflakeLogin, connect
 from firn.snowflake.grants import Privilege, held_privileges, name_parts
 from firn.snowflake.identifiers import FullName, Namespace, check_table_map, quoted, table_for, written
 from firn.snowflake.tables import describe_named, named_table_exists
+from spark_jobs.sink.methods import registry
 from spark_jobs.sink.methods.snowpipe import stage
-from spark_jobs.sink.tables.loaders import load_of
-from spark_jobs.sink.tables.pipes import check_pipe
+from spark_jobs.sink.tables.loaders import loader_of
 from spark_jobs.sink.tables.target_tables import check_columns
 from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, TableLoader
 
@@ -103,7 +103,7 @@ def _table(session: _Session, table: str) -> list[LiveCheck]:
 
 def _look_at_table(session: _Session, table: str) -> LiveCheck:
     name, config = session.namespace.qualified(table), session.config
-    load = load_of(session.connection, session.namespace, config, table)
+    load = loader_of(session.connection, session.namespace, config, table)
     if isinstance(load, PipeLoader):
         name = written(load.table)
     shape = describe_named(session.connection, _filled(session, table, load))
@@ -116,7 +116,8 @@ def _look_at_table(session: _Session, table: str) -> LiveCheck:
         return LiveCheck(f"table {name}", "ok", f"will be made (role {session.role} sees none)")
     try:
         if isinstance(load, PipeLoader):
-            check_pipe(session.connection, session.namespace, table, load)
+            if method := registry.find(config.method):
+                method.check_table(session.connection, session.namespace, table, load)
         else:
             check_columns(name, shape.columns, load)
     except ConfigError as error:
@@ -149,7 +150,7 @@ def check_rights(
     for a pipe of a table that cannot be read, and the errors of `firn.snowflake.connection`.
     """
     session = _Session(connection, config, login, session_of(connection).role, tuple(dict.fromkeys(tables)))
-    session.loads.update({t: load_of(connection, session.namespace, config, t) for t in session.tables})
+    session.loads.update({t: loader_of(connection, session.namespace, config, t) for t in session.tables})
     needed, missing = _missing(session)
     if missing:
         lines = [f"  {each.privilege} on {each.kind.lower()} {'.'.join(each.name)}" for each in missing]

@@ -21,6 +21,7 @@ from firn.kafka import cluster
 from firn.kafka.partitions import TopicPartition
 from firn.ledger.table import LedgerTable
 from firn.logs import log_context
+from firn.operations.run_report import RunReport
 from firn.retry import Deadline, with_retries_until
 from firn.sinks.context import SinkContext
 from firn.sinks.group_offsets import GroupOffsets, group_of
@@ -29,13 +30,11 @@ from firn.snowflake.connection import connect
 from firn.snowflake.identifiers import quoted, table_for
 from spark_jobs.sink.batch import BatchFailedError, PlanAgainError, StopRequestedError
 from spark_jobs.sink.epoch import Epoch, RunParts
-from spark_jobs.sink.limits import BatchLimit
-from spark_jobs.sink.methods.snowpipe.copy_into import RefusedError
-from spark_jobs.sink.spark.engine import Engine
-from spark_jobs.sink.spark.faults import EngineLostError
+from spark_jobs.sink.methods.base import RefusedRowsError
+from spark_jobs.sink.planner import BatchLimit
+from spark_jobs.sink.spark.engine import Engine, EngineLostError
 from spark_jobs.sink.telemetry.metrics import SinkMetrics
 from spark_jobs.sink.telemetry.metrics_endpoint import served
-from spark_jobs.sink.telemetry.progress import RunReport
 
 SAME_FAILURES = 3
 """So often Spark may fail over a batch that begins at the same offsets."""
@@ -107,8 +106,8 @@ class SinkRun:
         except AuthenticationError as error:
             self._renew(error)
             return False
-        except RefusedError as error:
-            self._stage_again(error)
+        except RefusedRowsError as error:
+            self._retry_refused(error)
             return False
         except TransientError as error:
             if not self._stop.is_set():
@@ -141,12 +140,12 @@ class SinkRun:
                 next_step=f"{error.next_step} Then start the sink again: it continues from the ledger.",
             ) from error
 
-    def _stage_again(self, error: RefusedError) -> None:
-        """A file may have been damaged on its way: the batch is read again under new names, once; else raise."""
+    def _retry_refused(self, error: RefusedRowsError) -> None:
+        """Rows may have been damaged on their way: the batch is read and sent again, once; else raise."""
         if self._refused_after == self.report.batches:
             raise error
         self._refused_after = self.report.batches
-        log.warning("%s The sink claims again and stages these records anew.", error.what)
+        log.warning("%s The sink claims again and reads these records again.", error.what)
 
     def _renew(self, error: AuthenticationError) -> None:
         """Go on with other credentials, if there are any by now; else raise `error`.

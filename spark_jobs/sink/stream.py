@@ -1,8 +1,8 @@
-"""One epoch's stream of batches: while one commits, the next is read and staged. Commits stay in order.
+"""One epoch's stream of batches: while one commits, the next is dispatched. Commits stay in order.
 
-A fault of a batch is held until the one before has ended. When one fails, what was staged behind it is dropped, and the
-epoch ends: a task that was given up may still publish dead letters, which the next claim finds out.
-Not for what a batch does (`batch`), nor for why an epoch ends (`watch`, `run`).
+A fault of a batch is held until the one before has ended. When one fails, the batch behind it is dropped, and the
+epoch ends: a cancelled task may still publish dead letters, which the next claim finds out.
+Not for what a batch does (`batch`), nor for why an epoch ends (`epoch`, `run`).
 """
 
 from __future__ import annotations
@@ -19,36 +19,37 @@ from typing import Any
 from firn.errors import FirnError, TerminalError, unexpected
 from firn.ledger.positions import Ledger, Move
 from firn.logs import log_context
-from spark_jobs.sink.batch import BatchRunner, Committed, StagedBatch, StopRequestedError
-from spark_jobs.sink.dispatch import LettersOut, letters_above
+from spark_jobs.sink.batch import BatchRunner, StopRequestedError
+from spark_jobs.sink.dispatch import letters_above
 from spark_jobs.sink.planner import Planner
 from spark_jobs.sink.spark.engine import Engine
+from spark_jobs.sink.values.batches import CommittedBatch, DispatchedBatch, PublishedLetters
 
 STOP_SECONDS = 40.0
 """How long what is under way may take to its end once a stop was asked for."""
 CANCEL_SECONDS = 10.0
-"""How long tasks that are given up may take to end; the epoch that follows fences them."""
-LEAST_WAIT = 0.1
-"""Seconds between two looks at Kafka where nothing is there, at least."""
+"""How long cancelled tasks may take to end; the epoch that follows fences them."""
+MIN_POLL_SECONDS = 0.1
+"""Between two polls of Kafka's offsets where nothing is there, at least."""
 _TICK_SECONDS = 1.0
 log = logging.getLogger(__name__)
 
 
 class DroppedError(FirnError):
-    """The batch before this one failed: what was staged behind it is dropped. Who waits for it raises that fault."""
+    """The batch before this one failed: the batch behind it is dropped. The commit that failed raises that fault."""
 
 
 @dataclass(frozen=True)
 class _Commit:
     """A commit under way."""
 
-    batch: StagedBatch
+    batch: DispatchedBatch
     moves: tuple[Move, ...]
-    done: Future[Committed]
+    done: Future[CommittedBatch]
 
 
 class Stream:
-    """The batches of one epoch. `run` is for the driver's main thread; stages and commits have a thread each."""
+    """The batches of one epoch. `run` is for the driver's main thread; dispatches and commits have a thread each."""
 
     def __init__(
         self,
@@ -56,28 +57,28 @@ class Stream:
         runner: BatchRunner,
         ledger: Ledger,
         engine: Engine,
-        letters: LettersOut,
+        published: PublishedLetters,
         stop: threading.Event,
         *,
         seconds: float,
-        on_commit: Callable[[Committed], None],
+        on_commit: Callable[[CommittedBatch], None],
     ) -> None:
         self._planner, self._runner, self._ledger, self._engine = planner, runner, ledger, engine
-        self._letters, self._stop, self._on_commit = letters, stop, on_commit
-        self._seconds = max(seconds, LEAST_WAIT)
-        self._next_look = 0.0
+        self._published, self._stop, self._on_commit = published, stop, on_commit
+        self._seconds = max(seconds, MIN_POLL_SECONDS)
+        self._next_poll = 0.0
         self._number = 0
-        self._staging: Future[StagedBatch | None] | None = None
+        self._dispatching: Future[DispatchedBatch | None] | None = None
         self._commit: _Commit | None = None
-        self._last = False
-        self._stagers = ThreadPoolExecutor(1, "firn-stage")
-        self._committers = ThreadPoolExecutor(1, "firn-commit")
-        self.looked = False
+        self._ending = False
+        self._dispatch_pool = ThreadPoolExecutor(1, "firn-dispatch")
+        self._commit_pool = ThreadPoolExecutor(1, "firn-commit")
+        self.polled = False
 
     @property
     def idle(self) -> bool:
         """Whether nothing is under way."""
-        return self._staging is None and self._commit is None
+        return self._dispatching is None and self._commit is None
 
     def run(self, reason_to_end: Callable[[], FirnError | None]) -> None:
         """Run until all that was available is committed, for a run that ends then; raises what ends it otherwise.
@@ -85,13 +86,13 @@ class Stream:
         reason_to_end is asked every second: what it gives is raised once what is under way has ended. So is a stop that
         was asked for, as StopRequestedError.
         """
-        why: FirnError | None = None
+        reason: FirnError | None = None
         deadline: float | None = None
         try:
-            while not (self._last and self.idle):
+            while not (self._ending and self.idle):
                 self._step()
-                why = why or (_asked_to_stop() if self._stop.is_set() else reason_to_end())
-                self._last = self._last or why is not None
+                reason = reason or (_asked_to_stop() if self._stop.is_set() else reason_to_end())
+                self._ending = self._ending or reason is not None
                 if self._stop.is_set():
                     deadline = deadline or time.monotonic() + STOP_SECONDS
                     if time.monotonic() > deadline:
@@ -107,79 +108,80 @@ class Stream:
             log.exception("a batch of the sink failed")
             raise unexpected(error) from error
         finally:
-            self._drop()
-        if why is not None:
-            raise _asked_to_stop() if self._stop.is_set() else why
+            self._abandon()
+        if reason is not None:
+            raise _asked_to_stop() if self._stop.is_set() else reason
 
     def _step(self) -> None:
         """Take over what has ended, begin what can begin, and wait for something to end."""
         if self._commit is not None and self._commit.done.done():
             self._committed(self._commit)
-        if self._staging is not None and self._staging.done() and self._commit is None:
-            self._staged(self._staging)
+        if self._dispatching is not None and self._dispatching.done() and self._commit is None:
+            self._dispatched(self._dispatching)
         now = time.monotonic()
-        if self._staging is None and not self._last and now >= self._next_look:
-            self._next_look = now + self._seconds
-            self._stage()
-        under_way: list[Future[Any] | None] = [self._staging, self._commit.done if self._commit else None]
+        if self._dispatching is None and not self._ending and now >= self._next_poll:
+            self._next_poll = now + self._seconds
+            self._dispatch()
+        under_way: list[Future[Any] | None] = [self._dispatching, self._commit.done if self._commit else None]
         running = [each for each in under_way if each and not each.done()]
-        until_look = max(0.0, self._next_look - time.monotonic())
-        pause = _TICK_SECONDS if self._staging or self._last else min(_TICK_SECONDS, until_look)
+        until_poll = max(0.0, self._next_poll - time.monotonic())
+        pause = _TICK_SECONDS if self._dispatching or self._ending else min(_TICK_SECONDS, until_poll)
         if running:
             wait(running, pause, return_when="FIRST_COMPLETED")
-        elif not self._last and not (self._staging and self._staging.done()):
+        elif not self._ending and not (self._dispatching and self._dispatching.done()):
             self._stop.wait(pause)
 
-    def _stage(self) -> None:
-        """Plan and stage the next batch in its thread, behind the one that commits."""
-        number, positions, letters, before = self._number, self._ledger.positions(), self._letters, self._commit
+    def _dispatch(self) -> None:
+        """Plan and dispatch the next batch in its thread, behind the one that commits."""
+        number, positions, published = self._number, self._ledger.positions(), self._published
+        previous = self._commit
 
-        def settled() -> None:
-            if before is not None:
+        def wait_for_previous() -> None:
+            if previous is not None:
                 with suppress(BaseException):
-                    before.done.result()
+                    previous.done.result()
                     return
                 raise DroppedError("The batch before failed.")
 
-        def stage() -> StagedBatch | None:
+        def dispatch() -> DispatchedBatch | None:
             ranges = self._planner.next(positions)
-            return self._runner.stage(number, ranges, letters, settled) if ranges else None
+            return self._runner.dispatch(number, ranges, published, wait_for_previous) if ranges else None
 
-        self._staging = self._stagers.submit(stage)
+        self._dispatching = self._dispatch_pool.submit(dispatch)
 
-    def _staged(self, staging: Future[StagedBatch | None]) -> None:
-        """The next batch is staged, and the one before has ended: commit."""
-        self._staging, batch = None, staging.result()
-        self.looked = True
+    def _dispatched(self, dispatching: Future[DispatchedBatch | None]) -> None:
+        """The tasks of the next batch and the commit of the one before have ended: commit."""
+        self._dispatching, batch = None, dispatching.result()
+        self.polled = True
         if batch is None:
-            self._last = self._last or self._planner.done(self._ledger.positions())
+            self._ending = self._ending or self._planner.done(self._ledger.positions())
             return
         self._number += 1
         moves = self._ledger.stage(batch.ranges, {each.where: each.offset for each in batch.ends})
-        self._letters = batch.shipped.letters
-        self._commit = _Commit(batch, moves, self._committers.submit(self._runner.commit, batch, moves))
+        self._published = batch.published
+        self._commit = _Commit(batch, moves, self._commit_pool.submit(self._runner.commit, batch, moves))
         # Behind a record that stops the sink, or a cut, nothing is planned: positions are not where the ranges ended.
-        self._last = self._last or bool(batch.ends) or self._planner.done(self._ledger.positions())
+        self._ending = self._ending or bool(batch.ends) or self._planner.done(self._ledger.positions())
 
     def _committed(self, commit: _Commit) -> None:
         self._commit, committed = None, commit.done.result()
         self._ledger.advance(commit.moves)
-        self._letters = letters_above(self._letters, self._ledger.committed)
-        with log_context(batch=committed.batch):
+        self._published = letters_above(self._published, self._ledger.committed)
+        with log_context(batch=committed.name):
             self._on_commit(committed)
             self._runner.after(commit.batch, commit.moves)
 
-    def _drop(self) -> None:
-        """Give up what is under way: a commit is left to its end, tasks are cancelled, nothing new begins."""
+    def _abandon(self) -> None:
+        """Give up what is under way: a commit runs to its end, tasks are cancelled, nothing new begins."""
         if self._commit is not None:
             with suppress(BaseException):
                 self._commit.done.result(CANCEL_SECONDS)
-        if self._staging is not None and not self._staging.cancel() and not self._staging.done():
+        if self._dispatching is not None and not self._dispatching.cancel() and not self._dispatching.done():
             with suppress(FirnError):
                 self._engine.cancel()
-            wait([self._staging], CANCEL_SECONDS)
-        self._stagers.shutdown(wait=False, cancel_futures=True)
-        self._committers.shutdown(wait=False, cancel_futures=True)
+            wait([self._dispatching], CANCEL_SECONDS)
+        self._dispatch_pool.shutdown(wait=False, cancel_futures=True)
+        self._commit_pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _asked_to_stop() -> StopRequestedError:

@@ -54,7 +54,7 @@ def test_a_driver_killed_between_two_steps_loses_and_doubles_nothing(stack, tmp_
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("step", [Step.PUT, Step.SHIPPED, Step.COPIED, Step.COMMITTED])
+@pytest.mark.parametrize("step", [Step.PUT, Step.DISPATCHED, Step.COPIED, Step.COMMITTED])
 def test_a_stopped_driver_wakes_up_fenced_and_writes_nothing(stack, tmp_path: Path, step: Step) -> None:
     topic = Topic(stack.settings, "zombie")
     file = connector_file(tmp_path, topic, **JSON)

@@ -31,7 +31,7 @@ from firn.ledger.positions import Ledger, Move
 from spark_jobs.sink import dispatch
 from spark_jobs.sink.batch import BatchRunner
 from spark_jobs.sink.planner import Planner
-from spark_jobs.sink.task.partition_task import RangeWork, ShipPlan, ship
+from spark_jobs.sink.task.partition_task import RangeWork, TaskPlan, run_task
 
 VARIABLE = "TEST_FAULTS"
 """The environment variable that tells `faulty_job` what to arm: a JSON list of faults."""
@@ -47,7 +47,7 @@ class Step(StrEnum):
     PUT = "after a PUT"
     BEFORE_LETTERS = "before dead letters are published"
     LETTERS = "after dead letters were published"
-    SHIPPED = "after all PUTs"
+    DISPATCHED = "after all PUTs"
     BEGUN = "after BEGIN"
     COPIED = "after COPY"
     OWNED = "after the owner's UPDATE"
@@ -190,7 +190,7 @@ def armed(*faults: Fault | Interruption, clock: float = 0.0) -> Iterator[None]:
             patch.object(Planner, "next", hooks.planned(Planner.next)),
             patch.object(BatchRunner, "_commit", hooks.batch(BatchRunner._commit)),
             patch.object(Ledger, "advance", hooks.advance(Ledger.advance)),
-            patch.object(dispatch, "ship", partial(in_worker, for_workers, clock)),
+            patch.object(dispatch, "run_task", partial(in_worker, for_workers, clock)),
             moved_clock(clock),
         ):
             patches.enter_context(patched)
@@ -198,7 +198,7 @@ def armed(*faults: Fault | Interruption, clock: float = 0.0) -> Iterator[None]:
 
 
 def in_worker(
-    faults: tuple[Fault, ...], clock: float, plan: ShipPlan, groups: Iterator[Sequence[RangeWork]]
+    faults: tuple[Fault, ...], clock: float, plan: TaskPlan, groups: Iterator[Sequence[RangeWork]]
 ) -> Iterator[str]:
     """A task of an armed driver. A worker outlives its task, so the patches end with it."""
     hooks = _Hooks(faults)
@@ -208,7 +208,7 @@ def in_worker(
         patch.object(GroupTransactions, "send", hooks.letters(GroupTransactions.send)),
         moved_clock(clock),
     ):
-        yield from ship(plan, groups)
+        yield from run_task(plan, groups)
 
 
 @contextmanager
@@ -298,7 +298,7 @@ class _Hooks:
 _Steps = tuple[Step, ...]
 _OUTSIDE: dict[str, tuple[_Steps, _Steps]] = {"COMMIT": ((), (Step.CLAIMED,)), "PUT": ((Step.BEFORE_PUT,), (Step.PUT,))}
 _IN_BATCH: dict[str, tuple[_Steps, _Steps]] = {
-    "BEGIN": ((Step.SHIPPED,), (Step.BEGUN,)),
+    "BEGIN": ((Step.DISPATCHED,), (Step.BEGUN,)),
     "COPY": ((), (Step.COPIED,)),
     "COMMIT": ((Step.BEFORE_COMMIT,), (Step.COMMITTED,)),
     "REMOVE": ((), (Step.REMOVED,)),

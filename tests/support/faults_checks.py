@@ -9,9 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+from firn.operations.run_report import RunReport
 from firn.settings import Settings
 from spark_jobs.sink.run import SinkRun
-from spark_jobs.sink.telemetry.progress import RunReport
 from tests.support.kafka import Topic
 from tests.support.sinks import committed, landed, sql, wait_until
 from tests.support.snowflake import make_schema

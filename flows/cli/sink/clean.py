@@ -26,6 +26,7 @@ def clean(
     as_json: JsonOption = False,
 ) -> None:
     """Show all that a sink left behind, then remove it: its name is retired. Tables and topics stay."""
+    from firn.connector.config import Method
     from firn.connector.parse import load_sink_config
     from firn.connector.references import Resolver
     from firn.operations.clean import Cleaner
@@ -34,14 +35,16 @@ def clean(
     from firn.settings import load_settings
     from firn.sinks.context import snowflake_login
     from firn.snowflake.connection import connect
-    from spark_jobs.sink.methods.snowpipe.residue import find_stage_residue
+    from spark_jobs.sink.methods import registry
     from spark_jobs.sink.tables.pipes import target_of_pipe
 
     settings = load_settings()
     sink = load_sink_config(config, Resolver(secret_reader(settings)))
     login = snowflake_login(sink, settings)
     with connect(login, query_tag=f"firn sink clean {sink.name}") as connection:
-        cleaner = Cleaner(sink, settings, login, connection, find_stage_residue, target_of_pipe)
+        # Whatever the configuration names now: files may be left from a time when it named SNOWPIPE.
+        leftovers = registry.of(Method.SNOWPIPE).leftovers
+        cleaner = Cleaner(sink, settings, login, connection, leftovers, target_of_pipe)
         found = cleaner.look(kafka=not skip_kafka)
         _show(sink, found, as_json=as_json)
         _check_seen(found)

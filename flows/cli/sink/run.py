@@ -16,7 +16,7 @@ from flows.cli.console import JsonOption, print_rows, say
 from flows.cli.sink.arguments import ConfigArgument
 
 if TYPE_CHECKING:
-    from spark_jobs.sink.telemetry.progress import RunReport
+    from firn.operations.run_report import RunReport
 
 PARTITION_COLUMNS = ("topic", "partition", "table", "next_offset", "end_offset", "lag")
 

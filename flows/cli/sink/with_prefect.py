@@ -13,11 +13,11 @@ from pathlib import Path
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
 from firn.errors import FirnError
+from firn.operations.run_report import RunReport
 from firn.secrets import secret_reader
 from firn.settings import load_settings
 from firn.supervisor.result import Outcome
 from flows.supervision.driver import Handover, Place, report_of, run_once
-from spark_jobs.sink.telemetry.progress import RunReport
 
 _HEALTH_SECONDS = 3.0
 _RETRIES = 2

@@ -17,7 +17,7 @@ from firn.dead_letters.published import Letters
 from firn.dead_letters.queue import dead_letter_queue
 from firn.kafka.partitions import TopicPartition
 from firn.sinks.context import SinkContext
-from spark_jobs.sink.dead_letters.writer import LetterBox, Published
+from spark_jobs.sink.dead_letters.writer import DeadLetterWriter, Published
 from spark_jobs.sink.values.bad_records import NOT_LOOKED_UP, BadRecord
 from spark_jobs.sink.values.reports import Tolerated
 
@@ -49,9 +49,9 @@ class Tolerance:
         confirm: Callable[[], None],
     ) -> None:
         self._where, self._confirm = where, confirm
-        self._seen = letters
+        self._published_before = letters
         queue = dead_letter_queue(context)
-        self._box = LetterBox(queue, where, topic_id, self._seen, folder) if queue else None
+        self._writer = DeadLetterWriter(queue, where, topic_id, self._published_before, folder) if queue else None
         self._reasons: Counter[str] = Counter()
         self._samples: list[tuple[int, str, str]] = []
         self._last = -1
@@ -59,20 +59,20 @@ class Tolerance:
     @property
     def size(self) -> int:
         """Bytes of the dead letters that wait for their publication."""
-        return self._box.size if self._box else 0
+        return self._writer.size if self._writer else 0
 
     def unpublished(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Without the records that an earlier try of this range made dead letters of: they are dealt with."""
-        if not self._seen.published or batch.num_rows == 0:
+        if not self._published_before.published or batch.num_rows == 0:
             return batch
-        out = np.isin(batch.column("offset").to_numpy(), list(self._seen.published))
+        out = np.isin(batch.column("offset").to_numpy(), list(self._published_before.published))
         return batch.take(pa.array(np.flatnonzero(~out))) if out.any() else batch
 
     def cut(self, batch: pa.RecordBatch, bad: Sequence[BadRecord]) -> CutAt | None:
         """Where the range must end for now, if these are its next bad records."""
         ends = [CutAt(each.row, each.detail) for each in bad if each.reason == NOT_LOOKED_UP][:1]
-        if self._box and bad:
-            fitting = self._box.room(_offsets(batch, bad))
+        if self._writer and bad:
+            fitting = self._writer.room(_offsets(batch, bad))
             ends += [CutAt(each.row, "one transaction holds no more dead letters") for each in bad[fitting:][:1]]
         return min(ends, key=lambda each: each.row, default=None)
 
@@ -85,16 +85,16 @@ class Tolerance:
         room = SAMPLES - len(self._samples)
         self._samples += [(o, each.reason, each.detail) for o, each in list(zip(offsets, bad, strict=True))[:room]]
         self._last = offsets[-1]
-        if self._box:
-            self._box.add(batch, bad)
+        if self._writer:
+            self._writer.add(batch, bad)
 
     def publish(self) -> Tolerated | None:
         """Publish the dead letters, if there is a topic for them; None where no record was bad."""
         if not self._reasons:
             return None
         letters, group_offset, published = Published(0, -1, [])
-        if self._box:
-            letters, group_offset, published = self._box.publish(self._last + 1, self._confirm)
+        if self._writer:
+            letters, group_offset, published = self._writer.publish(self._last + 1, self._confirm)
         return Tolerated(
             *self._where,
             records=self._reasons.total(),

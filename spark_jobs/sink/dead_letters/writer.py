@@ -21,31 +21,32 @@ from firn.kafka.partitions import TopicPartition
 from spark_jobs.sink.values.bad_records import BadRecord
 
 
-def _nobody_asks() -> None:
+def _not_confirmed() -> None:
     """The confirmation of a caller that has none."""
 
 
 class Published(NamedTuple):
-    """How many letters went out, the offset that their group holds now (-1: none), and the letters' offsets."""
+    """How many letters were published, the offset that their group holds now (-1: none), and the letters' offsets."""
 
     letters: int
     group_offset: int
     offsets: list[int]
 
 
-class LetterBox:
-    """The letters of one partition in one attempt of one batch.
+class DeadLetterWriter:
+    """The dead letters of one partition in one attempt of one batch.
 
-    where, topic_id: the source partition. seen: what was out when the batch was planned, from the ledger's NEXT_OFFSET
-    on: these offsets never become letters again. folder: for the spool. size: bytes of the letters in it.
+    where, topic_id: the source partition. before: the letters that were published when the batch was planned, from the
+    ledger's NEXT_OFFSET on: these offsets never become letters again. folder: for the spool. size: bytes of the letters
+    in it.
     """
 
     def __init__(
-        self, queue: DeadLetterQueue, where: TopicPartition, topic_id: str, seen: Letters, folder: Path
+        self, queue: DeadLetterQueue, where: TopicPartition, topic_id: str, before: Letters, folder: Path
     ) -> None:
-        self._queue, self._where, self._topic_id, self._seen = queue, where, topic_id, seen
+        self._queue, self._where, self._topic_id, self._before = queue, where, topic_id, before
         self._path = folder / f"letters-{uuid.uuid4().hex}.arrow"
-        self._list = GrowingList(topic_id, seen.published)
+        self._list = GrowingList(topic_id, before.published)
         self._offsets: list[int] = []
         self.size = 0
         self._writer: pa.RecordBatchStreamWriter | None = None
@@ -53,7 +54,7 @@ class LetterBox:
     def room(self, offsets: Sequence[int]) -> int:
         """How many of these further bad offsets (rising) the group's metadata can still list.
 
-        At least one where the box is empty: a range that ends right behind one letter is still progress.
+        At least one where there is no letter yet: a range that ends right behind one letter is still progress.
         """
         if self._fits(offsets):
             return len(offsets)
@@ -67,7 +68,7 @@ class LetterBox:
         """Spool the bad records of a batch (`firn.kafka.message_columns.RECORDS`, offsets rising), each once."""
         by_row = {each.row: each for each in reversed(bad)}
         offsets = batch.column("offset")
-        chosen = [each for row, each in sorted(by_row.items()) if offsets[row].as_py() not in self._seen.published]
+        chosen = [each for row, each in sorted(by_row.items()) if offsets[row].as_py() not in self._before.published]
         if not chosen:
             return
         rows = batch.take(pa.array([each.row for each in chosen], pa.int64()))
@@ -85,21 +86,21 @@ class LetterBox:
         self._offsets += added
         self._list.add(added)
 
-    def publish(self, end: int, confirm: Callable[[], None] = _nobody_asks) -> Published:
-        """Publish what is in the box and the range's end in one transaction; without letters nothing is committed.
+    def publish(self, end: int, confirm: Callable[[], None] = _not_confirmed) -> Published:
+        """Publish the letters and the range's end in one transaction; without letters nothing is committed.
 
         confirm: raises unless this run still owns the sink, by Snowflake's word; asked while the transaction is open,
         which a newer run cannot overlook. Raises TransientError where somebody else published for this partition
         meanwhile or Kafka does not answer, TerminalError where a person has to act.
         """
         if self._writer is None:
-            return Published(0, self._seen.group_offset, [])
+            return Published(0, self._before.group_offset, [])
         self._writer.close()
         name = self._queue.transactional_id(self._topic_id, self._where.partition)
         # Never lowered: a shorter second try of a range must not hide what the first one published behind its end.
-        position = Committed(max(end, self._seen.group_offset), self._list.text())
+        position = Committed(max(end, self._before.group_offset), self._list.text())
         with GroupTransactions(self._queue.client, name, self._queue.group, self._where, self._queue.topic) as kafka:
-            if not self._seen.agrees_with(kafka.committed()):
+            if not self._before.agrees_with(kafka.committed()):
                 raise lost_race(name)
             count = kafka.send(self._letters(), position, confirm)
         self._path.unlink()

@@ -26,7 +26,7 @@ from firn.errors import ConfigError, FirnError, TransientError
 from firn.settings import Settings
 from firn.sinks.context import spark_log
 from spark_jobs.sink.spark.class_archive import JAVA_OPTIONS, archive_options, java_program
-from spark_jobs.sink.spark.faults import cause
+from spark_jobs.sink.spark.engine import cause
 
 _LOG_CONFIG = Path(__file__).with_name("log4j2.properties")
 _LINES = 50

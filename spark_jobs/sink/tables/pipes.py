@@ -14,15 +14,10 @@ from snowflake.connector import SnowflakeConnection
 
 from firn.connector.config import SinkConfig
 from firn.errors import ConfigError
-from firn.plural import counted
-from firn.snowflake.columns import Columns
-from firn.snowflake.connection import execute, query
-from firn.snowflake.faults import translated
+from firn.snowflake.connection import query
 from firn.snowflake.identifiers import FullName, Namespace, quoted, stored, written
-from firn.snowflake.tables import describe_named, like
-from spark_jobs.sink.methods.snowpipe.pipe_input_table import LandingTable, blaming_the_pipe
+from firn.snowflake.tables import like
 from spark_jobs.sink.tables.pipe_definition import UnreadableError, read_definition
-from spark_jobs.sink.tables.target_tables import check_columns
 from spark_jobs.sink.values.table_loaders import PipeLoader
 
 _SHOW = "SHOW PIPES LIKE '{pattern}' IN SCHEMA {schema}"
@@ -93,52 +88,3 @@ def _elsewhere(pipe: str, target: FullName) -> ConfigError:
         next_step=f"Let snowflake.topic2table.map name table {written(target)}, or rename the pipe: a pipe with a "
         "table's own name replaces the default mapping.",
     )
-
-
-def check_pipe(connection: SnowflakeConnection, namespace: Namespace, table: str, load: PipeLoader) -> None:
-    """Raise ConfigError, with what to do, unless the SELECT of the pipe works and its columns fit the table's.
-
-    The batch's own statements are tried on no record at all; nothing is made but a table of the session.
-    """
-    pipe, name, shape = namespace.qualified(table), written(load.table), describe_named(connection, load.table)
-    if shape is None:
-        raise ConfigError(
-            f"Table not found: {name}.",
-            where=f"pipe {pipe}",
-            next_step="Make the table that the pipe fills: the sink makes none for a pipe. If it exists: "
-            f"GRANT SELECT, INSERT ON TABLE {name} TO ROLE {connection.role or '<role>'};",
-        )
-    check_columns(name, shape.columns, load)
-    landing = LandingTable(namespace, "", table)
-    landing.prepare(connection)
-    with blaming_the_pipe(pipe):
-        _check_count(pipe, shape.columns, load, _selected(connection, landing.select(load)))
-        _try(connection, landing.insert(load))
-
-
-def _try(connection: SnowflakeConnection, insert: str) -> None:
-    """Run it and take it back: a SELECT may make a row out of none."""
-    execute(connection, "BEGIN TRANSACTION")
-    try:
-        execute(connection, insert)
-    finally:
-        execute(connection, "ROLLBACK")
-
-
-def _selected(connection: SnowflakeConnection, select: str) -> list[str]:
-    """The names of a SELECT's columns."""
-    with translated(sql=select, role=connection.role or ""), connection.cursor() as cursor:
-        cursor.execute(select)
-        return [column.name for column in cursor.description]
-
-
-def _check_count(pipe: str, columns: Columns, load: PipeLoader, selected: list[str]) -> None:
-    targets = load.targets or tuple(column.name for column in columns)
-    if len(selected) != len(targets):
-        raise ConfigError(
-            f"The SELECT of the pipe gives {counted(len(selected), 'column')} ({', '.join(selected)}), and they go "
-            f"into {len(targets)} ({', '.join(targets)}).",
-            where=f"pipe {pipe}",
-            next_step="Correct the pipe's SELECT, or name its columns: "
-            f"COPY INTO {written(load.table)} (<column>, ...) FROM (SELECT ...).",
-        )

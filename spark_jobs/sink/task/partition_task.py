@@ -1,6 +1,6 @@
-"""What runs on executors: one pass over ranges of offsets, from Kafka's records to acknowledged files.
+"""What runs on executors: one pass over ranges of offsets, from Kafka's records to the method's receipts.
 
-`ship` is the task of a batch's Spark job. A task reads its partitions one after the other, each from the ledger's
+`run_task` is the task of a batch's Spark job. A task reads its partitions one after the other, each from the ledger's
 position on. It does not raise: it reports (`reports`), because Spark would turn an error into text and lose its kind.
 """
 
@@ -29,15 +29,22 @@ from firn.retry import RETRIES
 from firn.sinks.context import SinkContext
 from firn.snowflake.identifiers import table_for
 from spark_jobs.sink.columns.schema_request import Wishes, wanted
-from spark_jobs.sink.columns.staged_columns import file_columns, shaper_for
+from spark_jobs.sink.columns.staged_columns import shaper_for
 from spark_jobs.sink.dead_letters.tolerance import Tolerance
 from spark_jobs.sink.decode.records import Decoder, OutputTooLargeError
-from spark_jobs.sink.methods.snowpipe.files import PartitionFiles
-from spark_jobs.sink.methods.snowpipe.stage import Stage
+from spark_jobs.sink.methods.base import PartitionRange, TaskSide
 from spark_jobs.sink.task.convert import Converted, convert
-from spark_jobs.sink.task.worker import begin_task, confirm_epoch, decoders_of, patience, reader_for, schema_types_of
+from spark_jobs.sink.task.worker import (
+    begin_task,
+    confirm_epoch,
+    decoders_of,
+    patience,
+    reader_for,
+    schema_types_of,
+    session_of,
+)
 from spark_jobs.sink.values.bad_records import OF_THE_TABLE, TOO_LARGE, BadRecord
-from spark_jobs.sink.values.reports import Cut, Failed, Read, Report, Retried, Stopped, SuspectedStaleSchema, dump
+from spark_jobs.sink.values.reports import Cut, Failed, RangeRead, Report, Retried, Stopped, SuspectedStaleSchema, dump
 from spark_jobs.sink.values.table_loaders import TableLoader
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
@@ -64,39 +71,40 @@ class RangeWork:
 
 
 @dataclass(frozen=True)
-class ShipPlan:
-    """What every task of a batch is told.
+class TaskPlan:
+    """What every task of a batch needs to know.
 
-    loads: how the records of each topic are staged. patience: seconds that a task may go on failing. unsure: topics
-    whose tables were not looked at since the batch began, and may be other ones by now. log_fields: of the driver's
-    lines about the batch, for those of the task.
+    loaders: of each topic's table. patience: seconds that a task may go on failing. unverified: topics whose tables
+    were not described since the batch began, so that they may have changed. log_fields: of the driver's lines about the
+    batch, for those of the task.
     """
 
     context: SinkContext
-    stage: Stage
-    loads: Mapping[str, TableLoader]
+    method: TaskSide
+    epoch: int
+    loaders: Mapping[str, TableLoader]
     patience: float
-    unsure: frozenset[str] = frozenset()
+    unverified: frozenset[str] = frozenset()
     log_fields: Mapping[str, object] = field(default_factory=log_fields)
 
 
-def ship(plan: ShipPlan, groups: Iterator[Sequence[RangeWork]]) -> Iterator[str]:
-    """Read, convert and stage the ranges of a task; yields its reports as texts (`reports.dump`)."""
+def run_task(plan: TaskPlan, groups: Iterator[Sequence[RangeWork]]) -> Iterator[str]:
+    """Read and convert the ranges of a task, and write their rows; yields its reports as texts (`reports.dump`)."""
     RETRIES.take()  # of the worker's last task
     with log_context(**plan.log_fields):
-        reports = _ship(plan, [work for group in groups for work in group])
+        reports = _run(plan, [work for group in groups for work in group])
     if retried := RETRIES.take():
         reports.append(Retried(retried))
     gc.collect()  # a worker has no other collection (`daemon`)
     yield from map(dump, reports)
 
 
-def _ship(plan: ShipPlan, works: Sequence[RangeWork]) -> list[Report]:
+def _run(plan: TaskPlan, works: Sequence[RangeWork]) -> list[Report]:
     begin_task(plan.patience)
     try:
         _refuse_second_attempt(works)
         with tempfile.TemporaryDirectory(prefix="firn-") as folder:
-            return [report for work in works for report in _ship_range(plan, work, Path(folder))]
+            return [report for work in works for report in _run_range(plan, work, Path(folder))]
     except StalledRangeError as error:
         return [Failed.of(error, max(patience.failing_for(), error.seconds))]
     except FirnError as error:
@@ -122,7 +130,7 @@ def _refuse_second_attempt(works: Sequence[RangeWork]) -> None:
         )
 
 
-def _ship_range(plan: ShipPlan, work: RangeWork, folder: Path) -> list[Report]:
+def _run_range(plan: TaskPlan, work: RangeWork, folder: Path) -> list[Report]:
     add_to_log_context(topic=work.offsets.topic, partition=work.offsets.partition)
     at = _Partition(plan, work, decoders_of(plan.context), folder)
     for batch in reader_for(plan.context, work.offsets).read(work.offsets, size=min(BATCH_BYTES, work.bytes)):
@@ -138,7 +146,7 @@ def _of_the_disk(error: OSError) -> FirnError:
         log.error("a task of the sink failed", exc_info=error)
         return unexpected(error)
     return TransientError(
-        f"A file on its way to the stage could not be written: {os.strerror(error.errno or 0)}.",
+        f"A file on its way to Snowflake could not be written: {os.strerror(error.errno or 0)}.",
         where=f"folder {tempfile.gettempdir()} of a Spark worker",
         next_step="Free space there, set TMPDIR to a larger volume, or raise the limit of open files. Nothing is lost: "
         "the batch is read again.",
@@ -146,26 +154,28 @@ def _of_the_disk(error: OSError) -> FirnError:
 
 
 class _Partition:
-    """One partition within a task: how far it was read, its open file, its bad records, and where it ended."""
+    """One partition within a task: how far it was read, its writer, its bad records, and where it ended."""
 
-    def __init__(self, plan: ShipPlan, work: RangeWork, decoders: tuple[Decoder, Decoder], folder: Path) -> None:
+    def __init__(self, plan: TaskPlan, work: RangeWork, decoders: tuple[Decoder, Decoder], folder: Path) -> None:
         where = self._where = work.where
         self._config, self._decoders, self._work = plan.context.config, decoders, work
-        load = plan.loads[where.topic]
+        self._table = table_for(where.topic, self._config.table_map)
+        loader = plan.loaders[where.topic]
         strict = self._config.errors.tolerance == "none"
-        self._shaper = shaper_for(load, schema_types_of(plan.context), strict=strict)
-        self._files = PartitionFiles(plan.context, plan.stage, where, folder, file_columns(load))
-        confirm = partial(confirm_epoch, plan.context, plan.stage.epoch)
+        self._shaper = shaper_for(loader, schema_types_of(plan.context), strict=strict)
+        target = PartitionRange(where, self._table, loader, folder)
+        self._writer = plan.method.writer(target, session_of(plan.context))
+        confirm = partial(confirm_epoch, plan.context, plan.epoch)
         self._tolerance = Tolerance(plan.context, where, work.topic_id, work.letters, folder, confirm)
-        self._unsure, self._doubted = where.topic in plan.unsure, False
+        self._unverified, self._suspected_stale = where.topic in plan.unverified, False
         self._ended: Stopped | Cut | None = None
         self._records, self._read_to = 0, work.offsets.start
 
     @property
     def ended(self) -> bool:
         """Whether what comes next in the range is not wanted any more."""
-        size = self._files.text_size + self._tolerance.size
-        return bool(self._ended or self._doubted) or size >= self._work.bytes
+        size = self._writer.text_bytes + self._tolerance.size
+        return bool(self._ended or self._suspected_stale) or size >= self._work.bytes
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Convert and write the rows that are no dead letters yet, up to where the range ends."""
@@ -174,7 +184,7 @@ class _Partition:
         self._convert(batch)
 
     def _convert(self, batch: pa.RecordBatch) -> None:
-        if self._ended or self._doubted:
+        if self._ended or self._suspected_stale:
             return
         batch = self._tolerance.unpublished(batch)
         if batch.num_rows == 0:
@@ -184,8 +194,8 @@ class _Partition:
         except OutputTooLargeError:
             self._take_in_halves(batch)
             return
-        self._doubted = self._unsure and any(each.reason in OF_THE_TABLE for each in converted.bad)
-        if self._doubted:
+        self._suspected_stale = self._unverified and any(each.reason in OF_THE_TABLE for each in converted.bad)
+        if self._suspected_stale:
             return
         if not converted.bad or self._config.errors.tolerance == "none":
             self._write(converted)
@@ -195,7 +205,7 @@ class _Partition:
 
     def _write(self, converted: Converted) -> None:
         if not self._wishes:  # else these columns are not those that the table will have
-            self._files.write(converted.offsets, converted.columns, converted.schema_ids)
+            self._writer.write(converted.offsets, converted.columns, converted.schema_ids)
 
     @property
     def _wishes(self) -> Wishes | None:
@@ -231,22 +241,20 @@ class _Partition:
             self._leave_out(batch, bad)
 
     def finish(self) -> list[Report]:
-        """Stage what is still open, then publish the dead letters; returns the partition's reports.
+        """Flush the writer, then publish the dead letters; returns the partition's reports.
 
-        Where the table must change or be looked at first, neither is done: the batch is shipped again after that.
+        Where the table must change or be described first, neither is done: the batch is dispatched again after that.
         """
-        table = table_for(self._where.topic, self._config.table_map)
         if wishes := self._wishes:
-            return [wanted(*self._where, table, wishes)]
-        if self._doubted:
-            return [SuspectedStaleSchema(*self._where, table)]
-        self._files.close()
-        staged = self._files.staged
-        log.debug("staged %s in %s", counted(sum(f.rows for f in staged), "record"), counted(len(staged), "file"))
+            return [wanted(*self._where, self._table, wishes)]
+        if self._suspected_stale:
+            return [SuspectedStaleSchema(*self._where, self._table)]
+        receipts = self._writer.flush()
+        log.debug("wrote %s", counted(sum(receipt.rows for receipt in receipts), "record"))
         tolerated = self._tolerance.publish()
         # Last: without it a batch does not count, so reports that were cut off on their way never pass for all.
-        read = Read(*self._where, self._work.offsets.start, self._end, self._records)
-        return [*staged, *(report for report in (tolerated, self._ended) if report), read]
+        read = RangeRead(*self._where, self._work.offsets.start, self._end, self._records)
+        return [*receipts, *(report for report in (tolerated, self._ended) if report), read]
 
     @property
     def _end(self) -> int:

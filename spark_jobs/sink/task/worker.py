@@ -9,12 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from pathlib import Path
 
 from snowflake.connector import SnowflakeConnection
 
 from firn.connector.config import ConverterConfig
-from firn.errors import AuthenticationError, ClaimAgainError, FirnError, TransientError
+from firn.errors import AuthenticationError, FirnError, TransientError
 from firn.kafka.client import KafkaClient
 from firn.kafka.partitions import OffsetRange
 from firn.kafka.ranges import BACKLOG_QUEUE, SMALL_QUEUE, SMALL_RANGE, RangeReader
@@ -25,13 +24,12 @@ from firn.retry import Deadline, with_retries
 from firn.sinks.context import SinkContext
 from firn.snowflake.columns import ColumnType
 from firn.snowflake.connection import SnowflakeLogin, close_quietly, open_connection
-from firn.snowflake.faults import MissingObjectError
 from spark_jobs.sink.columns.column_assignment import SchemaTypes
 from spark_jobs.sink.columns.schema_types import schema_types
 from spark_jobs.sink.columns.writers import Writer
 from spark_jobs.sink.decode.converters import decoder_for
 from spark_jobs.sink.decode.records import Decoder
-from spark_jobs.sink.methods.snowpipe.stage import Stage
+from spark_jobs.sink.methods.base import InSession
 
 _sessions: dict[SnowflakeLogin, SnowflakeConnection] = {}
 _readers: dict[tuple[KafkaClient, int], RangeReader] = {}
@@ -103,18 +101,15 @@ def _no_registry(schema_id: int) -> RegisteredSchema:
     raise FirnError(f"Schema id {schema_id} was asked for by a converter without a registry.")
 
 
-def upload(context: SinkContext, stage: Stage, file: Path, folder: str) -> None:
-    """PUT one file. Raises as `Stage.put` does, and ClaimAgainError for a stage that is gone: the claim makes it."""
-    try:
-        with_retries(patience, _in_session, context.login, lambda connection: stage.put(connection, file, folder))
-    except MissingObjectError as error:
-        raise ClaimAgainError(f"The stage is gone: {error.what}", where=error.where) from error
+def session_of(context: SinkContext) -> InSession:
+    """This worker's Snowflake session, with the task's patience."""
+    return lambda work: with_retries(patience, _in_session, context.login, work)
 
 
 def confirm_epoch(context: SinkContext, epoch: int) -> None:
     """Raise FencedError unless the sink still belongs to the run of `epoch`. Raises as statements do."""
     table = LedgerTable(context.namespace, context.config.name)
-    with_retries(patience, _in_session, context.login, lambda connection: table.check_epoch(connection, epoch))
+    session_of(context)(lambda connection: table.check_epoch(connection, epoch))
 
 
 def _in_session(login: SnowflakeLogin, work: Callable[[SnowflakeConnection], None]) -> None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from prometheus_client import (
     CollectorRegistry,
@@ -31,9 +31,7 @@ from firn.connector.config import BufferConfig
 from firn.kafka.partitions import KafkaPartition, TopicPartition
 from firn.ledger.positions import Ledger
 from firn.retry import RETRIES, Retries
-
-if TYPE_CHECKING:  # the list of metrics is read without Spark
-    from spark_jobs.sink.batch import Committed
+from spark_jobs.sink.values.batches import CommittedBatch
 
 MAX_PARTITIONS = 1000
 """So many partitions have series of their own, the first ones by topic and number: the rest is in the sums alone."""
@@ -128,19 +126,18 @@ class SinkMetrics:
         self._set("firn_sink_epoch", ledger.epoch)
         self.positions.claimed(ledger.committed, {where: seen.latest for where, seen in kafka.items()})
 
-    def committed(self, batch: Committed) -> None:
+    def committed(self, batch: CommittedBatch) -> None:
         """A batch that Snowflake has committed."""
         self.positions.moved({move.where: move.end for move in batch.moves})
         self._count("firn_sink_records_total", batch.rows)
-        self._count("firn_sink_bytes_total", batch.text_size)
-        self._count("firn_sink_staged_bytes_total", batch.size)
-        self._count("firn_sink_files_total", batch.files)
+        self._count("firn_sink_bytes_total", batch.text_bytes)
+        self._count("firn_sink_staged_bytes_total", batch.bytes)
+        self._count("firn_sink_files_total", batch.receipts)
         self._count("firn_sink_batches_total", 1)
         self._count("firn_sink_dead_letters_total", batch.dead_letters)
-        for each in batch.tolerated:
-            for reason, records in each.reasons.items():
-                self._count("firn_sink_bad_records_total", records, reason)
-        for phase, seconds in (("ship", batch.ship_seconds), ("commit", batch.commit_seconds)):
+        for reason, records in batch.reasons.items():
+            self._count("firn_sink_bad_records_total", records, reason)
+        for phase, seconds in (("ship", batch.dispatch_seconds), ("commit", batch.commit_seconds)):
             self._of("firn_sink_batch_seconds", phase).observe(seconds)
         self._set("firn_sink_last_commit_timestamp_seconds", time.time())
 

@@ -1,4 +1,4 @@
-"""What a task tells the driver: one small row for each file, and what went wrong. Records never come back.
+"""What a task reports to the driver: small values, one for each thing that happened. Records never come back.
 
 A task does not raise: Spark would turn the error into text and lose its kind. It reports a `Failed` instead.
 """
@@ -20,26 +20,32 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Staged:
-    """A file that the stage acknowledged. Offsets are inclusive; bytes of the file, and of the texts in it.
+class Receipt:
+    """Rows of one partition that the method acknowledged. Offsets are inclusive; bytes as they travelled, and of texts.
 
-    schema_ids: those of its values, though not all of a range whose files were closed on the way.
+    schema_ids: those of the values, though not all of a range that has several receipts. detail: what the method needs
+    in order to commit them; for SNOWPIPE the file's path in the stage. Nobody else reads it.
     """
 
     topic: str
     partition: int
     table: str
-    path: str
     first: int
     last: int
     rows: int
-    size: int
-    text_size: int
+    bytes: int
+    text_bytes: int
     schema_ids: list[int] = field(default_factory=list)
+    detail: str = ""
+
+    @property
+    def where(self) -> TopicPartition:
+        """The partition of the rows."""
+        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True)
-class Read:
+class RangeRead:
     """A range that was read: from `start`, as it was planned, to `end` (exclusive), with so many records.
 
     It ends before the planned end where its records turned out too large, and at the offset of a Stopped or a Cut. It
@@ -76,7 +82,7 @@ class Stopped:
 
 @dataclass(frozen=True)
 class Cut:
-    """Where a partition must be planned anew, though nothing is wrong with it: what lies behind was not looked at."""
+    """Where a partition must be planned again, though nothing is wrong with it: what is behind was not looked at."""
 
     topic: str
     partition: int
@@ -133,9 +139,9 @@ class SchemaChangeRequest:
 
 @dataclass(frozen=True)
 class SuspectedStaleSchema:
-    """A partition with records that have no place in the table as it was seen before this batch: it may be another now.
+    """A partition whose records do not fit the table as it was before this batch: the table may have changed since.
 
-    Nothing of it counts. The driver looks at the table and ships the batch again.
+    Nothing of the partition counts. The driver describes the table again and dispatches the batch again.
     """
 
     topic: str
@@ -145,7 +151,7 @@ class SuspectedStaleSchema:
 
 @dataclass(frozen=True)
 class Retried:
-    """What a task tried again, whatever became of it: how often for each kind of error."""
+    """What a task tried again, successfully or not: how often for each kind of error."""
 
     errors: dict[str, int]
 
@@ -168,7 +174,7 @@ class Failed:
         return error if isinstance(error, FirnError) else FirnError(repr(error))
 
 
-Report = Staged | Read | Stopped | Cut | Tolerated | SchemaChangeRequest | SuspectedStaleSchema | Retried | Failed
+Report = Receipt | RangeRead | Stopped | Cut | Tolerated | SchemaChangeRequest | SuspectedStaleSchema | Retried | Failed
 _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Report)}
 
 

@@ -37,7 +37,7 @@ from firn.kafka.faults import ConnectionFaults
 from firn.kafka.message_columns import RECORDS
 from firn.kafka.partitions import TopicPartition as Where
 from firn.settings import PROJECT_ROOT
-from spark_jobs.sink.dead_letters.writer import LetterBox
+from spark_jobs.sink.dead_letters.writer import DeadLetterWriter
 from spark_jobs.sink.values.bad_records import MALFORMED_AVRO, WRONG_MAGIC, BadRecord
 from tests.support.kafka import Topic
 from tests.support.sinks import wait_until
@@ -76,8 +76,8 @@ def all_bad(count: int) -> list[BadRecord]:
     return [BadRecord(row, WRONG_MAGIC, "first byte 1") for row in range(count)]
 
 
-def boxed(queue: DeadLetterQueue, source: Topic, seen: Letters, folder: Path, *offsets: int) -> LetterBox:
-    box = LetterBox(queue, Where(source.name, 0), TOPIC_ID, seen, folder)
+def boxed(queue: DeadLetterQueue, source: Topic, seen: Letters, folder: Path, *offsets: int) -> DeadLetterWriter:
+    box = DeadLetterWriter(queue, Where(source.name, 0), TOPIC_ID, seen, folder)
     box.add(records(offsets), all_bad(len(offsets)))
     return box
 
@@ -119,7 +119,7 @@ def test_room_is_what_the_group_can_still_list(steps: list[int], first: int) -> 
     for step in steps:
         offsets.append(offsets[-1] + step)
     queue = DeadLetterQueue("s", "t", True, None, "v", "k")  # type: ignore[arg-type] - nothing is sent
-    room = LetterBox(queue, Where("t", 0), TOPIC_ID, Letters(-1, frozenset()), Path()).room(offsets)
+    room = DeadLetterWriter(queue, Where("t", 0), TOPIC_ID, Letters(-1, frozenset()), Path()).room(offsets)
     assert room >= 1
     assert len(write_list(TOPIC_ID, offsets[:room])) <= LIMIT
     if room < len(offsets):
@@ -129,10 +129,10 @@ def test_room_is_what_the_group_can_still_list(steps: list[int], first: int) -> 
 BROKERS_LIMIT = 4096
 
 
-def nowhere(seen: Letters, folder: Path) -> LetterBox:
+def nowhere(seen: Letters, folder: Path) -> DeadLetterWriter:
     """A box whose letters are not sent."""
     queue = DeadLetterQueue("s", "t", True, None, "v", "k")  # type: ignore[arg-type]
-    return LetterBox(queue, Where("t", 0), TOPIC_ID, seen, folder)
+    return DeadLetterWriter(queue, Where("t", 0), TOPIC_ID, seen, folder)
 
 
 steps = st.lists(st.integers(1, 3) | st.integers(1, 10**6), max_size=900)
@@ -182,9 +182,9 @@ def test_a_full_list_still_takes_one_letter(tmp_path: Path) -> None:
     many = sorted(random.Random(4).sample(range(10_000, 10**9), 3000))
     queue = DeadLetterQueue("s", "t", True, None, "v", "k")  # type: ignore[arg-type]
     where = Where("t", 0)
-    full = many[: LetterBox(queue, where, TOPIC_ID, Letters(-1, frozenset()), tmp_path).room(many)]
+    full = many[: DeadLetterWriter(queue, where, TOPIC_ID, Letters(-1, frozenset()), tmp_path).room(many)]
     assert 100 < len(full) < len(many)
-    box = LetterBox(queue, where, TOPIC_ID, Letters(full[-1] + 1, frozenset(full)), tmp_path)
+    box = DeadLetterWriter(queue, where, TOPIC_ID, Letters(full[-1] + 1, frozenset(full)), tmp_path)
     newly_bad = [3, 77, 800, 9000]
     assert 1 <= box.room(newly_bad) < 4
     box.add(records(newly_bad[:3]), all_bad(3))
@@ -193,7 +193,7 @@ def test_a_full_list_still_takes_one_letter(tmp_path: Path) -> None:
 
 def test_letters_are_their_records_byte_for_byte(queue, source: Topic, letters: Topic, tmp_path: Path) -> None:
     own = [{"key": "a", "value": b"\x00\xff"}, {"key": "a", "value": None}, {"key": "é", "value": b""}]
-    box = LetterBox(queue, Where(source.name, 0), TOPIC_ID, Letters(-1, frozenset()), tmp_path)
+    box = DeadLetterWriter(queue, Where(source.name, 0), TOPIC_ID, Letters(-1, frozenset()), tmp_path)
     box.add(records([5], key=None, value=b"\x00\xfe" * 3, headers=own), [BadRecord(0, MALFORMED_AVRO, "ends early")])
     box.add(records([7, 8], key=b"", value=None, timestamp=0), [BadRecord(1, WRONG_MAGIC, "first byte 7", in_key=True)])
     assert box.publish(9)[:2] == (2, 9)
@@ -230,7 +230,7 @@ def test_without_context_headers_a_letter_is_the_record_alone(queue, source, let
 
 def test_a_letter_of_a_letter_keeps_the_first_ones_headers(queue, source, letters, tmp_path: Path) -> None:
     old = [{"key": name, "value": b"old"} for name in NAMES]
-    box = LetterBox(queue, Where(source.name, 0), TOPIC_ID, Letters(-1, frozenset()), tmp_path)
+    box = DeadLetterWriter(queue, Where(source.name, 0), TOPIC_ID, Letters(-1, frozenset()), tmp_path)
     box.add(records([3], headers=old), all_bad(1))
     box.publish(4)
     headers = letters.read()[0].headers()
@@ -299,13 +299,13 @@ def test_a_claim_ends_the_transaction_of_a_zombie(queue, source, letters, tmp_pa
 KILLED = """
 import pickle, sys
 from pathlib import Path
-from spark_jobs.sink.dead_letters.writer import LetterBox
+from spark_jobs.sink.dead_letters.writer import DeadLetterWriter
 from firn.dead_letters.published import Letters
 from firn.kafka.partitions import (TopicPartition)
 from tests.firn.dead_letters.test_dead_letters import TOPIC_ID, all_bad, records
 
 queue, topic = pickle.load(sys.stdin.buffer)
-box = LetterBox(queue, TopicPartition(topic, 0), TOPIC_ID, Letters(-1, frozenset()), Path(sys.argv[1]))
+box = DeadLetterWriter(queue, TopicPartition(topic, 0), TOPIC_ID, Letters(-1, frozenset()), Path(sys.argv[1]))
 box.add(records(range(500)), all_bad(500))
 
 def wait_for_the_kill():
@@ -340,7 +340,7 @@ def test_metadata_of_a_topic_that_was_made_again_is_nothing(queue, source, lette
     where = Where(source.name, 0)
     found = published_letters(queue.client, queue.sink, {where: ("another-topic-id", 0)})[where]
     assert (found.group_offset, found.published) == (9, frozenset())
-    LetterBox(queue, where, "another-topic-id", found, tmp_path)
+    DeadLetterWriter(queue, where, "another-topic-id", found, tmp_path)
 
 
 def change(queue: DeadLetterQueue, source: Topic, offset: int, metadata: str) -> None:
@@ -366,7 +366,7 @@ def test_a_reset_of_a_sink_without_letters_changes_no_group(queue, source: Topic
 
 
 def test_many_letters_are_one_transaction(queue, source, letters, tmp_path: Path) -> None:
-    box = LetterBox(queue, Where(source.name, 0), TOPIC_ID, out(queue, source), tmp_path)
+    box = DeadLetterWriter(queue, Where(source.name, 0), TOPIC_ID, out(queue, source), tmp_path)
     for first in range(0, 6000, 2000):
         offsets = range(first, first + 2000)
         assert box.room(offsets) == 2000
@@ -377,7 +377,7 @@ def test_many_letters_are_one_transaction(queue, source, letters, tmp_path: Path
 
 
 def test_a_record_too_large_for_the_topic_names_the_parameter(queue, source, letters, tmp_path: Path) -> None:
-    box = LetterBox(queue, Where(source.name, 0), TOPIC_ID, out(queue, source), tmp_path)
+    box = DeadLetterWriter(queue, Where(source.name, 0), TOPIC_ID, out(queue, source), tmp_path)
     box.add(records([3], value=os.urandom(2_000_000)), all_bad(1))
     with pytest.raises(ConfigError) as refused:
         box.publish(4)
@@ -403,7 +403,7 @@ def test_the_topic_is_made_for_records_as_large_and_old_as_the_sources(absent, s
     ensure_topic(large.admin, absent, 3, [large.name])  # it exists: nothing is asked for
     made = cluster.find_topics(large.admin, [absent.topic])[absent.topic]
     assert (made.partitions, made.replication_factor) == (1, 1)
-    box = LetterBox(absent, Where(large.name, 0), TOPIC_ID, Letters(-1, frozenset()), tmp_path)
+    box = DeadLetterWriter(absent, Where(large.name, 0), TOPIC_ID, Letters(-1, frozenset()), tmp_path)
     box.add(records([3], value=os.urandom(2_900_000), timestamp=1_000), all_bad(1))
     assert box.publish(4) == (1, 4, [3])
 

@@ -1,4 +1,4 @@
-"""A batch whose tables change on the way: what counts of what was shipped before, and who may change them."""
+"""A batch whose tables change on the way: what counts of what was dispatched before, and who may change them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,19 @@ from firn.retry import Deadline
 from firn.snowflake.faults import MissingObjectError
 from firn.snowflake.identifiers import Namespace
 from spark_jobs.sink import dispatch
-from spark_jobs.sink.dispatch import Claimed, Shipping
-from spark_jobs.sink.limits import BatchLimit
-from spark_jobs.sink.values.reports import Report, Reports, SchemaChangeRequest, Staged, SuspectedStaleSchema, Tolerated
+from spark_jobs.sink.dispatch import Dispatcher
+from spark_jobs.sink.methods.base import Claim, EpochSession
+from spark_jobs.sink.planner import BatchLimit
+from spark_jobs.sink.values.reports import (
+    Receipt,
+    Report,
+    Reports,
+    SchemaChangeRequest,
+    SuspectedStaleSchema,
+    Tolerated,
+)
 
-WANTED = SchemaChangeRequest("t", 1, "T", None, {"NEW": "FLOAT"})
+REQUEST = SchemaChangeRequest("t", 1, "T", None, {"NEW": "FLOAT"})
 OUT = Letters(7, frozenset({3}))
 
 
@@ -29,8 +37,8 @@ def tolerated(partition: int, letters: int, group_offset: int) -> Tolerated:
     return Tolerated("t", partition, letters, letters, group_offset, {"unfitting_value": letters}, [])
 
 
-def staged(partition: int) -> Staged:
-    return Staged("t", partition, "T", "path", 0, 4, 5, 1, 1)
+def receipt(partition: int) -> Receipt:
+    return Receipt("t", partition, "T", 0, 4, 5, 1, 1)
 
 
 class Table:
@@ -45,37 +53,32 @@ class Table:
             raise FencedError("it is another run's")
 
 
-def ship_and_evolve(
+def dispatch_and_evolve(
     monkeypatch: pytest.MonkeyPatch,
     *answers: list[Report],
     evolved: list[SchemaChangeRequest],
     looked: list[str] | None = None,
     fenced: bool = False,
-    settled: list[int] | None = None,
+    waited: list[int] | None = None,
 ) -> tuple[Reports, list[Mapping[TopicPartition, Letters]]]:
-    """Ship, with these reports of the tasks; what comes of it, and the letters known at each ship.
+    """Dispatch, with these reports of the tasks; what comes of it, and the published letters known each time.
 
-    evolved: gets what tables were changed for; looked: which ones were looked at again; settled: behind how many ships
-    the batch before was waited for.
+    evolved: gets what tables were changed for; looked: which ones were described again; waited: behind how many
+    dispatches the batch before was waited for.
     """
     looked = [] if looked is None else looked
     where, config = TopicPartition("t", 0), SinkConfig("s")
     context: Any = SimpleNamespace(config=config, namespace=Namespace("D", "S"))
-    claimed, table, limit = Claimed(Ledger("s", 4, {where: 0}), {"t": "id"}, {}), Table(fenced=fenced), BatchLimit
-    ships: Any = Shipping(
-        context,
-        None,
-        claimed,
-        table,
-        Deadline(1.0),
-        None,
-        limit(config, waits=False),
-        lambda _: None,  # type: ignore[arg-type]
-    )
+    table: Any = Table(fenced=fenced)
+    claim = Claim(Ledger("s", 4, {where: 0}), None, {"t": "id"})
+    method: Any = SimpleNamespace(task_side=None, prepare_table=None)
+    session: Any = EpochSession(context, None, table, 4)  # type: ignore[arg-type]
+    limit, no_engine = BatchLimit(config, waits=False), None
+    dispatcher: Any = Dispatcher(session, claim, method, Deadline(1.0), no_engine, limit, lambda _: None)  # type: ignore[arg-type]
     known: list[Mapping[TopicPartition, Letters]] = []
     reports = iter(answers)
 
-    def ship(_ranges: object, letters: Mapping[TopicPartition, Letters]) -> Reports:
+    def dispatch_once(_ranges: object, letters: Mapping[TopicPartition, Letters]) -> Reports:
         known.append(dict(letters))
         return Reports(next(reports))
 
@@ -83,52 +86,52 @@ def ship_and_evolve(
         evolved.extend(wanted)
         return ()
 
-    monkeypatch.setattr(ships, "_ship_once", ship)
-    monkeypatch.setattr(ships.loads, "evolve", evolve)
-    monkeypatch.setattr(ships.loads, "look_again", lambda tables: looked.extend(tables))
-    monkeypatch.setattr(dispatch, "letters_out", lambda *_: {where: OUT})
-    settled = settled if settled is not None else []
-    return ships.ship([OffsetRange("t", 0, 0, 5)], {}, lambda: settled.append(len(known))).reports, known
+    monkeypatch.setattr(dispatcher, "_dispatch_once", dispatch_once)
+    monkeypatch.setattr(dispatcher.loaders, "evolve", evolve)
+    monkeypatch.setattr(dispatcher.loaders, "refresh", lambda tables: looked.extend(tables))
+    monkeypatch.setattr(dispatch, "uncommitted_letters", lambda *_: {where: OUT})
+    waited = waited if waited is not None else []
+    return dispatcher.dispatch([OffsetRange("t", 0, 0, 5)], {}, lambda: waited.append(len(known))).reports, known
 
 
-def test_letters_that_are_out_before_a_table_changes_are_told_of_with_the_batch(
+def test_letters_that_are_published_before_a_table_changes_are_reported_with_the_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first, last = tolerated(0, 2, 7), tolerated(1, 1, 9)
     evolved: list[SchemaChangeRequest] = []
-    answers: list[list[Report]] = [[staged(0), first, WANTED], [staged(0), WANTED], [staged(0), staged(1), last]]
-    settled: list[int] = []
-    shipped, known = ship_and_evolve(monkeypatch, *answers, evolved=evolved, settled=settled)
-    assert settled == [0, 1, 2]  # before tables are looked at, and before each change: the session is free then
-    assert evolved == [WANTED, WANTED]
-    assert [each.partition for each in shipped.of(Staged)] == [0, 1]
-    assert shipped.of(Tolerated) == [first, last]
+    answers: list[list[Report]] = [[receipt(0), first, REQUEST], [receipt(0), REQUEST], [receipt(0), receipt(1), last]]
+    waited: list[int] = []
+    reports, known = dispatch_and_evolve(monkeypatch, *answers, evolved=evolved, waited=waited)
+    assert waited == [0, 1, 2]  # before tables are looked at, and before each change: the session is free then
+    assert evolved == [REQUEST, REQUEST]
+    assert [each.partition for each in reports.of(Receipt)] == [0, 1]
+    assert reports.of(Tolerated) == [first, last]
     assert known == [{}, *[{TopicPartition("t", 0): OUT}] * 2]
 
 
-def test_bad_records_that_no_letter_tells_of_are_met_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_records_without_a_letter_are_met_again(monkeypatch: pytest.MonkeyPatch) -> None:
     again = tolerated(0, 2, -1)
-    shipped, known = ship_and_evolve(monkeypatch, [again, WANTED], [again], evolved=[])
-    assert shipped.of(Tolerated) == [again]
+    reports, known = dispatch_and_evolve(monkeypatch, [again, REQUEST], [again], evolved=[])
+    assert reports.of(Tolerated) == [again]
     assert known == [{}, {}]
 
 
 def test_a_run_that_lost_the_sink_changes_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     evolved: list[SchemaChangeRequest] = []
     with pytest.raises(FencedError):
-        ship_and_evolve(monkeypatch, [WANTED], [staged(0)], fenced=True, evolved=evolved)
+        dispatch_and_evolve(monkeypatch, [REQUEST], [receipt(0)], fenced=True, evolved=evolved)
     assert evolved == []
 
 
-def test_a_table_that_records_doubt_is_looked_at_before_they_are_shipped_again(
+def test_a_suspected_stale_table_is_described_before_its_records_are_dispatched_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     evolved: list[SchemaChangeRequest] = []
     looked: list[str] = []
-    answers: list[list[Report]] = [[staged(0), SuspectedStaleSchema("t", 1, "T")], [staged(0), staged(1)]]
-    shipped, _ = ship_and_evolve(monkeypatch, *answers, evolved=evolved, looked=looked)
+    answers: list[list[Report]] = [[receipt(0), SuspectedStaleSchema("t", 1, "T")], [receipt(0), receipt(1)]]
+    reports, _ = dispatch_and_evolve(monkeypatch, *answers, evolved=evolved, looked=looked)
     assert (looked, evolved) == (["T"], [])
-    assert [each.partition for each in shipped.of(Staged)] == [0, 1]
+    assert [each.partition for each in reports.of(Receipt)] == [0, 1]
 
 
 def test_a_table_that_is_dropped_while_it_is_changed_is_claimed_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,4 +140,4 @@ def test_a_table_that_is_dropped_while_it_is_changed_is_claimed_again(monkeypatc
             raise MissingObjectError("Table not found: D.S.T.")
 
     with pytest.raises(ClaimAgainError, match=r"D\.S\.T"):
-        ship_and_evolve(monkeypatch, [WANTED], evolved=Dropped())
+        dispatch_and_evolve(monkeypatch, [REQUEST], evolved=Dropped())

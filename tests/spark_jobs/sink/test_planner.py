@@ -1,4 +1,4 @@
-"""Which offsets the next batch reads, when it is worth a batch, and how it is shared among tasks."""
+"""Which offsets the next batch reads, when it is worth a batch, how it is shared among tasks, and how large it is."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from firn.connector.config import BufferConfig, SinkConfig
 from firn.errors import TransientError
 from firn.kafka.partitions import OffsetRange, TopicPartition
-from spark_jobs.sink.limits import BatchLimit
-from spark_jobs.sink.planner import Planner, cut, grouped
+from spark_jobs.sink.planner import BatchLimit, Planner, cut, grouped
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 BUFFER = BufferConfig(records=10, seconds=120, bytes=5_000_000)
@@ -118,3 +117,54 @@ def test_groups_hold_each_work_once_and_are_about_equal(sizes: list[int], count:
     totals = [sum(size for _, size in group) for group in groups]
     if sizes:
         assert max(totals) - min(totals) <= max(sizes)
+
+
+def limit(*, waits: bool = False) -> BatchLimit:
+    buffer = BufferConfig(records=100, bytes=2_000)
+    return BatchLimit(SinkConfig("s", batch_records=1000, batch_bytes=10_000, buffer=buffer), waits=waits)
+
+
+def test_small_records_fill_a_batch_by_count() -> None:
+    batch = limit()
+    batch.observe(100, 100)
+    assert batch.records == 1000
+
+
+def test_large_records_fill_it_by_bytes_and_one_always_fits() -> None:
+    batch = limit()
+    batch.observe(10, 5_000)
+    assert batch.records == 20
+    batch = limit()
+    batch.observe(1, 1_000_000)
+    assert batch.records == 1
+
+
+def test_larger_records_count_at_once_and_smaller_ones_bit_by_bit() -> None:
+    batch = limit()
+    batch.observe(100, 1_000)
+    assert batch.records == 1_000
+    batch.observe(100, 10_000)
+    assert batch.records == 100
+    batch.observe(100, 1_000)
+    assert 100 < batch.records < 120
+    for _ in range(50):
+        batch.observe(100, 1_000)
+    assert batch.records > 900
+
+
+def test_a_batch_begins_when_the_buffer_is_full_by_count_or_by_bytes() -> None:
+    batch = limit(waits=True)
+    assert batch.waiting == 100
+    batch.observe(10, 1_000)
+    assert batch.waiting == 20
+    assert limit().waiting == 1
+
+
+def test_a_batch_without_rows_says_nothing_about_sizes() -> None:
+    batch = limit()
+    batch.observe(0, 0)
+    assert (batch.records, batch.waiting) == (1000, 1)
+
+
+def test_a_range_has_its_share_of_a_batchs_bytes() -> None:
+    assert [limit().range_bytes(share) for share in (1.0, 0.25, 0.0)] == [10_000, 2_500, 1]

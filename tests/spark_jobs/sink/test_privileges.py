@@ -27,11 +27,12 @@ from firn.snowflake.identifiers import Namespace
 from firn_local.admin import admin_login
 from firn_local.home import Home
 from spark_jobs.sink.methods.snowpipe.copy_into import copy_files
-from spark_jobs.sink.methods.snowpipe.stage import ParquetFile, Stage
+from spark_jobs.sink.methods.snowpipe.files import ParquetFile
+from spark_jobs.sink.methods.snowpipe.stage import Stage
 from spark_jobs.sink.privileges import check_rights, check_snowflake
-from spark_jobs.sink.tables.loaders import Loads
+from spark_jobs.sink.tables.loaders import TableLoaders
 from spark_jobs.sink.tables.target_tables import ensure_variant_table
-from spark_jobs.sink.values.reports import SchemaChangeRequest, Staged
+from spark_jobs.sink.values.reports import Receipt, SchemaChangeRequest
 from tests.support.sinks import login_of
 from tests.support.snowflake import OwnUser, admin_sql, own_user
 
@@ -133,10 +134,9 @@ class Bench:
     def copy(self, connection: SnowflakeConnection) -> None:
         with connect_as_admin(self) as admin:
             name = self.put(admin)
-        staged = Staged(TOPIC, 0, TABLE, self.folder + name, 0, 0, 1, 1, 1)
-        loads = Loads(replace(self.context, config=CONFIG), connection)
-        loads.of_topics([TOPIC])
-        copy_files(connection, self.namespace, self.stage, [staged], loads)
+        receipt = Receipt(TOPIC, 0, TABLE, 0, 0, 1, 1, 1, [], self.folder + name)
+        loaders = TableLoaders(replace(self.context, config=CONFIG), connection, lambda *_: None).of_topics([TOPIC])
+        copy_files(connection, self.stage, [receipt], {TABLE: loaders[TOPIC]}, {})
 
     def note(self, connection: SnowflakeConnection) -> None:
         """What a supervisor writes of a sink that is new to it."""
@@ -147,10 +147,10 @@ class Bench:
 
     def evolve(self, connection: SnowflakeConnection) -> None:
         """Find the table too narrow for a record, as a task would."""
-        loads = Loads(self.context, connection)
-        loads.of_topics([TOPIC])
+        loaders = TableLoaders(self.context, connection, lambda *_: None)
+        loaders.of_topics([TOPIC])
         self._claims += 1
-        loads.evolve([SchemaChangeRequest(TOPIC, 0, TABLE, None, add={f"C{self._claims}": "VARCHAR"})])
+        loaders.evolve([SchemaChangeRequest(TOPIC, 0, TABLE, None, add={f"C{self._claims}": "VARCHAR"})])
 
 
 def connect_as_admin(bench: Bench) -> AbstractContextManager[SnowflakeConnection]:

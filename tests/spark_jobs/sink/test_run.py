@@ -14,11 +14,11 @@ import pytest
 
 from firn.errors import BadRecordError, ConfigError, FencedError, TransientError
 from firn.ledger.positions import LostPositionError
+from firn.operations.run_report import RunReport
 from firn.retry import RETRIES
 from firn.secrets import KafkaSecret, RegistrySecret, read_secret
 from firn.settings import Settings
 from spark_jobs.sink.run import SinkRun
-from spark_jobs.sink.telemetry.progress import RunReport
 from tests.support.kafka import Topic, framed
 from tests.support.sinks import committed, landed, sql, wait_until
 

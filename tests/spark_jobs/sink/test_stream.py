@@ -16,13 +16,13 @@ from firn.errors import FencedError, FirnError, TransientError
 from firn.kafka.partitions import OffsetRange, TopicPartition
 from firn.ledger.positions import Ledger, Move
 from spark_jobs.sink import stream as streams
-from spark_jobs.sink.batch import Committed, StagedBatch, StopRequestedError
-from spark_jobs.sink.dispatch import LettersOut, Shipped, letters_after
+from spark_jobs.sink.batch import StopRequestedError
+from spark_jobs.sink.dispatch import with_letters_of
 from spark_jobs.sink.planner import Planner
-from spark_jobs.sink.spark.engine import EpochEngine
-from spark_jobs.sink.spark.faults import EngineFailedError
+from spark_jobs.sink.spark.engine import EngineFailedError, EpochEngine
 from spark_jobs.sink.stream import Stream
-from spark_jobs.sink.values.reports import Cut, Read, Report, Reports, Stopped, Tolerated
+from spark_jobs.sink.values.batches import CommittedBatch, DispatchedBatch, PublishedLetters
+from spark_jobs.sink.values.reports import Cut, RangeRead, Report, Reports, Stopped, Tolerated
 
 P0 = TopicPartition("t", 0)
 SECONDS = 10.0
@@ -47,33 +47,33 @@ class Plan(Planner):
 
 
 class Runner:
-    """Stages and commits as a test says, and notes what happens in which order."""
+    """Dispatches and commits as a test says, and notes what happens in which order."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
-        self.letters: list[frozenset[int]] = []
-        self.before_stage: dict[int, Callable[[Callable[[], None]], object]] = {}
+        self.published: list[frozenset[int]] = []
+        self.before_dispatch: dict[int, Callable[[Callable[[], None]], object]] = {}
         self.before_commit: dict[int, Callable[[], object]] = {}
         self.more: dict[int, list[Report]] = {}
 
-    def stage(
-        self, number: int, ranges: Sequence[OffsetRange], letters: LettersOut, settled: Callable[[], None]
-    ) -> StagedBatch:
-        self.events.append(f"stage {number}")
-        self.letters.append(letters.get(P0, Letters()).published)
-        self.before_stage.get(number, lambda _settled: None)(settled)
-        reports = Reports([Read("t", 0, ranges[0].start, ranges[0].end, 10), *self.more.get(number, [])])
-        self.events.append(f"staged {number}")
-        return StagedBatch(f"1-{number}", Shipped(reports, letters_after(letters, reports.of(Tolerated))), 0.0)
+    def dispatch(
+        self, number: int, ranges: Sequence[OffsetRange], published: PublishedLetters, wait: Callable[[], None]
+    ) -> DispatchedBatch:
+        self.events.append(f"dispatch {number}")
+        self.published.append(published.get(P0, Letters()).published)
+        self.before_dispatch.get(number, lambda _wait: None)(wait)
+        reports = Reports([RangeRead("t", 0, ranges[0].start, ranges[0].end, 10), *self.more.get(number, [])])
+        self.events.append(f"dispatched {number}")
+        return DispatchedBatch(f"1-{number}", reports, with_letters_of(published, reports.of(Tolerated)), 0.0)
 
-    def commit(self, batch: StagedBatch, moves: tuple[Move, ...]) -> Committed:
+    def commit(self, batch: DispatchedBatch, moves: tuple[Move, ...]) -> CommittedBatch:
         number = int(batch.name.split("-")[1])
         self.events.append(f"commit {number}")
         self.before_commit.get(number, lambda: None)()
         self.events.append(f"committed {number}")
-        return Committed(batch.name, 10, 0, 0, 1, moves, tuple(batch.tolerated), 0.0, 0.0)
+        return CommittedBatch(batch.name, 10, 0, 0, 1, moves, tuple(batch.tolerated), 0.0, 0.0)
 
-    def after(self, batch: StagedBatch, moves: tuple[Move, ...]) -> None:
+    def after(self, batch: DispatchedBatch, moves: tuple[Move, ...]) -> None:
         if batch.ends:
             raise NewPlanError("behind a stop")
 
@@ -108,7 +108,7 @@ class Rig:
             {},
             self.stop,
             seconds=0.0,
-            on_commit=lambda batch: self.commits.append(batch.batch),
+            on_commit=lambda batch: self.commits.append(batch.name),
         )
 
     def run(self, reason: Callable[[], FirnError | None] = lambda: None) -> None:
@@ -131,13 +131,13 @@ def reached(events: list[str], event: str) -> None:
 
 
 def test_the_next_batch_is_read_while_one_commits_and_commits_stay_in_order() -> None:
-    rig, staged = Rig(3), threading.Event()
-    rig.runner.before_commit[0] = lambda: staged.wait(SECONDS)
-    rig.runner.before_stage[1] = lambda _settled: staged.set()  # only while batch 0 still commits
+    rig, dispatched = Rig(3), threading.Event()
+    rig.runner.before_commit[0] = lambda: dispatched.wait(SECONDS)
+    rig.runner.before_dispatch[1] = lambda _wait: dispatched.set()  # only while batch 0 still commits
     rig.run()
     events = rig.runner.events
-    assert staged.is_set()
-    assert events.index("stage 1") < events.index("committed 0") < events.index("commit 1")
+    assert dispatched.is_set()
+    assert events.index("dispatch 1") < events.index("committed 0") < events.index("commit 1")
     assert rig.commits == ["1-0", "1-1", "1-2"]
     assert rig.ledger.committed == {P0: 30}
 
@@ -146,18 +146,18 @@ def test_a_fault_of_the_next_batch_is_held_until_the_one_before_has_ended() -> N
     rig, failed = Rig(2), threading.Event()
     rig.runner.before_commit[0] = lambda: failed.wait(SECONDS)
 
-    def fail(_settled: Callable[[], None]) -> None:
+    def fail(_wait: Callable[[], None]) -> None:
         failed.set()
         raise FencedError("a fault of batch 1")
 
-    rig.runner.before_stage[1] = fail
+    rig.runner.before_dispatch[1] = fail
     with pytest.raises(FencedError, match="batch 1"):
         rig.run()
     assert rig.ledger.committed == {P0: 10}
     assert rig.commits == ["1-0"]
 
 
-def test_a_failed_commit_drops_what_was_staged_behind_it() -> None:
+def test_a_failed_commit_drops_the_batch_behind_it() -> None:
     rig, cancelled = Rig(2), Rig(2).engine.cancelled
     rig.engine.cancelled = cancelled
     reading = threading.Event()
@@ -166,11 +166,11 @@ def test_a_failed_commit_drops_what_was_staged_behind_it() -> None:
         assert reading.wait(SECONDS)
         raise TransientError("batch 0 does not commit")
 
-    def read(_settled: Callable[[], None]) -> None:
+    def read(_wait: Callable[[], None]) -> None:
         reading.set()
         assert cancelled.wait(SECONDS)
 
-    rig.runner.before_commit[0], rig.runner.before_stage[1] = fail, read
+    rig.runner.before_commit[0], rig.runner.before_dispatch[1] = fail, read
     with pytest.raises(TransientError, match="batch 0"):
         rig.run()
     assert cancelled.is_set()
@@ -186,12 +186,12 @@ def test_who_waits_for_a_batch_that_fails_does_nothing_more() -> None:
         assert waits.wait(SECONDS)
         raise TransientError("batch 0 does not commit")
 
-    def change(settled: Callable[[], None]) -> None:
+    def change(wait: Callable[[], None]) -> None:
         waits.set()
-        settled()
+        wait()
         changed.set()
 
-    rig.runner.before_commit[0], rig.runner.before_stage[1] = fail, change
+    rig.runner.before_commit[0], rig.runner.before_dispatch[1] = fail, change
     with pytest.raises(TransientError, match="batch 0"):
         rig.run()
     assert not changed.is_set()
@@ -200,13 +200,13 @@ def test_who_waits_for_a_batch_that_fails_does_nothing_more() -> None:
 def test_table_changes_wait_for_the_batch_before() -> None:
     rig = Rig(2)
     order: list[str] = []
-    rig.runner.before_commit[0] = lambda: (reached(rig.runner.events, "stage 1"), order.append("committed"))
+    rig.runner.before_commit[0] = lambda: (reached(rig.runner.events, "dispatch 1"), order.append("committed"))
 
-    def change(settled: Callable[[], None]) -> None:
-        settled()
+    def change(wait: Callable[[], None]) -> None:
+        wait()
         order.append("changed")
 
-    rig.runner.before_stage[1] = change
+    rig.runner.before_dispatch[1] = change
     rig.run()
     assert order == ["committed", "changed"]
 
@@ -217,36 +217,36 @@ def test_nothing_is_planned_behind_a_stop_or_a_cut(end: Report) -> None:
     rig.runner.more[0] = [end]
     with pytest.raises(NewPlanError):
         rig.run()
-    assert "stage 1" not in rig.runner.events
+    assert "dispatch 1" not in rig.runner.events
     assert rig.ledger.committed == {P0: 4}
 
 
 def test_dead_letters_of_a_batch_that_commits_are_known_to_the_next_until_they_are_durable() -> None:
     rig = Rig(3)
     rig.runner.more[0] = [Tolerated("t", 0, 1, 1, 7, {"r": 1}, [], [4])]
-    rig.runner.before_commit[0] = lambda: reached(rig.runner.events, "stage 1")
+    rig.runner.before_commit[0] = lambda: reached(rig.runner.events, "dispatch 1")
     rig.run()
-    assert rig.runner.letters == [frozenset(), frozenset({4}), frozenset()]
+    assert rig.runner.published == [frozenset(), frozenset({4}), frozenset()]
 
 
 def test_a_stop_brings_what_is_under_way_to_its_end() -> None:
     rig = Rig(5, once=False)
-    rig.runner.before_commit[0] = lambda: (reached(rig.runner.events, "stage 1"), rig.stop.set())
+    rig.runner.before_commit[0] = lambda: (reached(rig.runner.events, "dispatch 1"), rig.stop.set())
     with pytest.raises(StopRequestedError):
         rig.run()
     assert rig.ledger.committed == {P0: 20}
-    assert "stage 2" not in rig.runner.events
+    assert "dispatch 2" not in rig.runner.events
 
 
 def test_a_stop_gives_what_is_under_way_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "STOP_SECONDS", 0.01)
     rig = Rig(1)
 
-    def hang(_settled: Callable[[], None]) -> None:
+    def hang(_wait: Callable[[], None]) -> None:
         rig.stop.set()
         assert rig.engine.cancelled.wait(SECONDS)
 
-    rig.runner.before_stage[0] = hang
+    rig.runner.before_dispatch[0] = hang
     with pytest.raises(StopRequestedError):
         rig.run()
     assert rig.ledger.committed == {P0: 0}
@@ -269,23 +269,23 @@ def test_a_new_plan_waits_for_the_batch_that_is_under_way() -> None:
     asked = threading.Event()
 
     def reason() -> FirnError | None:
-        if "stage 0" in rig.runner.events:
+        if "dispatch 0" in rig.runner.events:
             asked.set()
             return NewPlanError("there are new partitions")
         return None
 
-    rig.runner.before_stage[0] = lambda _settled: asked.wait(SECONDS)
+    rig.runner.before_dispatch[0] = lambda _wait: asked.wait(SECONDS)
     with pytest.raises(NewPlanError, match="new partitions"):
         rig.run(reason)
     assert rig.ledger.committed == {P0: 10}
 
 
-def test_an_idle_stream_looks_again_and_takes_what_comes() -> None:
+def test_an_idle_stream_polls_again_and_takes_what_comes() -> None:
     rig = Rig(0, once=False)
     plan: Any = rig.stream._planner
     with rig.running() as done:
         deadline = time.monotonic() + SECONDS
-        while not rig.stream.looked:
+        while not rig.stream.polled:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         assert rig.runner.events == []

@@ -6,20 +6,20 @@ Statement: COPY INTO <table> with a transformation and FILES
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Protocol
 
 from snowflake.connector import SnowflakeConnection
 
 from firn.errors import TerminalError
 from firn.snowflake.columns import CONTENT, METADATA, Column, Kind
 from firn.snowflake.connection import query
-from firn.snowflake.identifiers import Namespace, always_quoted
+from firn.snowflake.identifiers import always_quoted
 from spark_jobs.sink.columns.staged_columns import RECORD, file_columns
-from spark_jobs.sink.methods.snowpipe.pipe_input_table import LandingTable
+from spark_jobs.sink.methods.base import RefusedRowsError
+from spark_jobs.sink.methods.snowpipe.pipe_input_table import PipeInputTable
 from spark_jobs.sink.methods.snowpipe.stage import Stage
-from spark_jobs.sink.values.reports import Staged
+from spark_jobs.sink.values.reports import Receipt
 from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, TableLoader, VariantLoader
 
 FILES_PER_COPY = 1_000
@@ -33,44 +33,39 @@ ON_ERROR = ABORT_STATEMENT
 """
 
 
-class TableLoads(Protocol):
-    """How each table is loaded in this session."""
-
-    def of_table(self, table: str) -> TableLoader:
-        """The load of a table that tasks were told of."""
-        ...
-
-    def landing_of(self, table: str) -> LandingTable:
-        """Where records wait for the user's SELECT, for a PipeLoader."""
-        ...
-
-
-class RefusedError(TerminalError):
+class RefusedFilesError(RefusedRowsError):
     """COPY would not load what was staged; `files` are the paths in the stage that it named, if any."""
 
     files: tuple[str, ...] = ()
 
 
 def copy_files(
-    connection: SnowflakeConnection, namespace: Namespace, stage: Stage, files: Sequence[Staged], loads: TableLoads
+    connection: SnowflakeConnection,
+    stage: Stage,
+    files: Sequence[Receipt],
+    loaders: Mapping[str, TableLoader],
+    inputs: Mapping[str, PipeInputTable],
 ) -> None:
-    """TableLoader every file, table by table. Raises RefusedError unless each row that was staged was loaded."""
-    for table, of_table in groupby(sorted(files, key=lambda file: (file.table, file.path)), lambda file: file.table):
-        load = loads.of_table(table)
-        landing = loads.landing_of(table) if isinstance(load, PipeLoader) else None
-        into = landing.name if landing else namespace.qualified(table)
+    """Load every file, table by table. Raises RefusedFilesError unless each row that was staged was loaded.
+
+    loaders: of each table in this session. inputs: where records wait for a user's SELECT, for each PipeLoader.
+    """
+    for table, of_table in groupby(sorted(files, key=lambda file: (file.table, file.detail)), lambda file: file.table):
+        loader = loaders[table]
+        waiting = inputs[table] if isinstance(loader, PipeLoader) else None
+        into = waiting.name if waiting else stage.namespace.qualified(table)
         for chunk in _chunks(list(of_table)):
-            _copy(connection, into, load, stage, table, chunk)
-        if landing and isinstance(load, PipeLoader):
-            landing.pour(connection, load)
+            _copy(connection, into, loader, stage, table, chunk)
+        if waiting and isinstance(loader, PipeLoader):
+            waiting.fill_target(connection, loader)
 
 
 def _copy(
-    connection: SnowflakeConnection, into: str, load: TableLoader, stage: Stage, table: str, files: Sequence[Staged]
+    connection: SnowflakeConnection, into: str, loader: TableLoader, stage: Stage, table: str, files: Sequence[Receipt]
 ) -> None:
     folder = f"{stage.sink}/{table}/"
-    names = {file.path.removeprefix(folder): file.rows for file in files}
-    columns = copied_columns(load)
+    names = {file.detail.removeprefix(folder): file.rows for file in files}
+    columns = copied_columns(loader)
     statement = _COPY.format(
         table=into,
         columns=", ".join(columns),
@@ -82,13 +77,13 @@ def _copy(
     _load(connection, statement, names, table, folder)
 
 
-def copied_columns(load: TableLoader) -> dict[str, str]:
+def copied_columns(loader: TableLoader) -> dict[str, str]:
     """By column, as it stands in a statement: the expression over a staged file's columns that gives its value."""
-    match load:
+    match loader:
         case VariantLoader():
             return {METADATA: f"PARSE_JSON($1:{METADATA})", CONTENT: f"PARSE_JSON($1:{CONTENT})"}
         case ColumnsLoader():
-            staged = zip(file_columns(load), load.columns, strict=True)
+            staged = zip(file_columns(loader), loader.columns, strict=True)
             # What nothing can be fitted to (Kind.OTHER) gets its default: not even a NULL of theirs need be castable.
             written = [(n, c) for n, c in staged if not c.generated and c.type.kind is not Kind.OTHER]
             return {always_quoted(column.name): _value(name, column) for name, column in written}
@@ -123,9 +118,9 @@ def _load(connection: SnowflakeConnection, statement: str, names: dict[str, int]
         raise _refused("; ".join(wrong.values()), table, [folder + name for name in wrong])
 
 
-def _refused(what: str, table: str, files: list[str]) -> RefusedError:
+def _refused(what: str, table: str, files: list[str]) -> RefusedFilesError:
     shown = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
-    error = RefusedError(
+    error = RefusedFilesError(
         f"COPY refused what was staged: {what}",
         where=f"table {table}" + (f", staged file {shown}" if files else ""),
         next_step="Nothing was committed. Files named here stay in the stage: look at them, and at who else writes "
@@ -135,7 +130,7 @@ def _refused(what: str, table: str, files: list[str]) -> RefusedError:
     return error
 
 
-def _chunks(files: Sequence[Staged]) -> Iterator[Sequence[Staged]]:
+def _chunks(files: Sequence[Receipt]) -> Iterator[Sequence[Receipt]]:
     for start in range(0, len(files), FILES_PER_COPY):
         yield files[start : start + FILES_PER_COPY]
 

@@ -15,19 +15,23 @@ from contextlib import contextmanager
 from snowflake.connector import SnowflakeConnection
 
 from firn.errors import ConfigError, TerminalError
+from firn.plural import counted
+from firn.snowflake.columns import Columns
 from firn.snowflake.connection import execute
-from firn.snowflake.faults import MissingObjectError
+from firn.snowflake.faults import MissingObjectError, translated
 from firn.snowflake.identifiers import Namespace, always_quoted, written
+from firn.snowflake.tables import describe_named
 from spark_jobs.sink.columns.staged_columns import RECORD
+from spark_jobs.sink.tables.target_tables import check_columns
 from spark_jobs.sink.values.table_loaders import PipeLoader
 
-_CREATE = "CREATE OR REPLACE TEMPORARY TABLE {landing} ({record} VARIANT)"
-_POUR = "INSERT INTO {table}{columns} {select}"
-_EMPTY = "DELETE FROM {landing}"
+_CREATE = "CREATE OR REPLACE TEMPORARY TABLE {input} ({record} VARIANT)"
+_INSERT = "INSERT INTO {table}{columns} {select}"
+_EMPTY = "DELETE FROM {input}"
 
 
-class LandingTable:
-    """The landing table of one sink's table in one session. `name` is its full name, ready for a statement.
+class PipeInputTable:
+    """The pipe input table of one sink's table in one session. `name` is its full name, ready for a statement.
 
     table: the one that the sink's records go to by its configuration, which is the pipe's own name.
     """
@@ -39,26 +43,26 @@ class LandingTable:
 
     def prepare(self, connection: SnowflakeConnection) -> None:
         """Make it, empty. DDL: never inside a transaction."""
-        execute(connection, _CREATE.format(landing=self.name, record=RECORD))
+        execute(connection, _CREATE.format(input=self.name, record=RECORD))
 
-    def select(self, load: PipeLoader) -> str:
+    def select(self, loader: PipeLoader) -> str:
         """The SELECT of the pipe over the records that wait here."""
-        return load.select.format(source=self.name)
+        return loader.select.format(source=self.name)
 
-    def insert(self, load: PipeLoader) -> str:
+    def insert(self, loader: PipeLoader) -> str:
         """The statement that puts what the SELECT makes of the waiting records into the table of the pipe's COPY."""
-        columns = f" ({', '.join(map(always_quoted, load.targets))})" if load.targets else ""
-        return _POUR.format(table=written(load.table), columns=columns, select=self.select(load))
+        columns = f" ({', '.join(map(always_quoted, loader.targets))})" if loader.targets else ""
+        return _INSERT.format(table=written(loader.table), columns=columns, select=self.select(loader))
 
-    def pour(self, connection: SnowflakeConnection, load: PipeLoader) -> int:
+    def fill_target(self, connection: SnowflakeConnection, loader: PipeLoader) -> int:
         """Move what waits here into the pipe's table, through the SELECT; returns how many rows it made of it.
 
         DML only. Raises ConfigError where pipe and table do not fit together any more, TerminalError where the SELECT
         cannot take a value; transient errors and conflicts as they are.
         """
         with blaming_the_pipe(self._pipe):
-            rows = execute(connection, self.insert(load))
-        execute(connection, _EMPTY.format(landing=self.name))
+            rows = execute(connection, self.insert(loader))
+        execute(connection, _EMPTY.format(input=self.name))
         return rows
 
 
@@ -94,3 +98,52 @@ def _refused(error: TerminalError, pipe: str) -> TerminalError:
         next_step="Use TRY_CAST or the like in the pipe, leave such records out by WHERE, or change the column; then "
         "start again. Nothing was committed.",
     )
+
+
+def check_pipe(connection: SnowflakeConnection, namespace: Namespace, table: str, loader: PipeLoader) -> None:
+    """Raise ConfigError, with what to do, unless the SELECT of the pipe works and its columns fit the table's.
+
+    The batch's own statements are tried on no record at all; nothing is made but a table of the session.
+    """
+    pipe, name, shape = namespace.qualified(table), written(loader.table), describe_named(connection, loader.table)
+    if shape is None:
+        raise ConfigError(
+            f"Table not found: {name}.",
+            where=f"pipe {pipe}",
+            next_step="Make the table that the pipe fills: the sink makes none for a pipe. If it exists: "
+            f"GRANT SELECT, INSERT ON TABLE {name} TO ROLE {connection.role or '<role>'};",
+        )
+    check_columns(name, shape.columns, loader)
+    waiting = PipeInputTable(namespace, "", table)
+    waiting.prepare(connection)
+    with blaming_the_pipe(pipe):
+        _check_count(pipe, shape.columns, loader, _selected(connection, waiting.select(loader)))
+        _try(connection, waiting.insert(loader))
+
+
+def _try(connection: SnowflakeConnection, insert: str) -> None:
+    """Run it and take it back: a SELECT may make a row out of none."""
+    execute(connection, "BEGIN TRANSACTION")
+    try:
+        execute(connection, insert)
+    finally:
+        execute(connection, "ROLLBACK")
+
+
+def _selected(connection: SnowflakeConnection, select: str) -> list[str]:
+    """The names of a SELECT's columns."""
+    with translated(sql=select, role=connection.role or ""), connection.cursor() as cursor:
+        cursor.execute(select)
+        return [column.name for column in cursor.description]
+
+
+def _check_count(pipe: str, columns: Columns, loader: PipeLoader, selected: list[str]) -> None:
+    targets = loader.targets or tuple(column.name for column in columns)
+    if len(selected) != len(targets):
+        raise ConfigError(
+            f"The SELECT of the pipe gives {counted(len(selected), 'column')} ({', '.join(selected)}), and they go "
+            f"into {len(targets)} ({', '.join(targets)}).",
+            where=f"pipe {pipe}",
+            next_step="Correct the pipe's SELECT, or name its columns: "
+            f"COPY INTO {written(loader.table)} (<column>, ...) FROM (SELECT ...).",
+        )

@@ -1,4 +1,4 @@
-"""The internal stage: how files are named, written, uploaded and removed.
+"""The internal stage: how files are named, uploaded and removed.
 
 A file name carries everything that recovery needs: `<sink>/<table>/<topic>/<partition>/<first>-<last>-<epoch>-
 <attempt>-<random>.parquet`. Statements: PUT, LIST, REMOVE, CREATE STAGE
@@ -13,8 +13,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from snowflake.connector import SnowflakeConnection
 
 from firn.errors import TransientError
@@ -22,7 +20,6 @@ from firn.snowflake.connection import execute, query
 from firn.snowflake.identifiers import Namespace, quoted
 
 STAGE = "FIRN_STAGE"
-ROW_GROUP_BYTES = 16 * 1024 * 1024
 
 _SHOW = "SHOW STAGES LIKE '{stage}' IN SCHEMA {schema}"
 _CREATE = "CREATE STAGE IF NOT EXISTS {stage} COMMENT = 'Files on their way into tables; made by Firn'"
@@ -142,39 +139,3 @@ class Stage:
 def _epoch_of(path: str) -> int | None:
     found = _EPOCH.search(path)
     return int(found[1]) if found else None
-
-
-class ParquetFile:
-    """A local file that grows batch by batch. Plain encoding and Snappy: it is read once and thrown away.
-
-    Batches are gathered into row groups of ROW_GROUP_BYTES, which is also what it holds in memory: a reader pays for
-    each row group, and Arrow batches are small.
-    """
-
-    def __init__(self, path: Path, columns: Sequence[str]) -> None:
-        self.path = path
-        self.rows = 0
-        self._schema = pa.schema([(name, pa.string()) for name in columns])
-        self._gathered: list[pa.RecordBatch] = []
-        self._writer = pq.ParquetWriter(
-            path, self._schema, compression="snappy", use_dictionary=False, write_statistics=False
-        )
-
-    def write(self, columns: Sequence[pa.StringArray]) -> None:
-        """Append rows: a text for each column, all of equal length."""
-        self._gathered.append(pa.record_batch(list(columns), schema=self._schema))
-        self.rows += len(columns[0])
-        if sum(batch.nbytes for batch in self._gathered) >= ROW_GROUP_BYTES:
-            self._write_row_group()
-
-    def close(self) -> int:
-        """Finish the file; returns its size in bytes."""
-        self._write_row_group()
-        self._writer.close()
-        return self.path.stat().st_size
-
-    def _write_row_group(self) -> None:
-        if self._gathered:
-            table = pa.Table.from_batches(self._gathered, self._schema)
-            self._writer.write_table(table, row_group_size=table.num_rows)
-            self._gathered = []

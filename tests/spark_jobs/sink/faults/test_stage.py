@@ -70,7 +70,7 @@ def test_files_of_others_in_the_stage_are_neither_loaded_nor_touched(
             put = f"PUT 'file://{tmp_path / name}' '@FIRN_STAGE/s_{topic.table}/{topic.table}/{topic.name}/0/'"
             sql(schema, f"{put} AUTO_COMPRESS = FALSE")
 
-    with armed(Interruption(Step.SHIPPED, intrude)):
+    with armed(Interruption(Step.DISPATCHED, intrude)):
         new_run(topic, **parameters).run()
     new_run(topic, **parameters).run()
     assert landed(schema, topic) == [(0, n) for n in range(10)]
@@ -105,7 +105,7 @@ def test_a_damaged_file_is_staged_anew_and_the_damaged_one_kept_and_named(
         names.append(file.name)
         damage(file)
 
-    with armed(Interruption(Step.SHIPPED, harm)):
+    with armed(Interruption(Step.DISPATCHED, harm)):
         new_run(topic, **parameters).run()
     assert landed(schema, topic) == [(0, n) for n in range(10)]
     assert [name.rsplit("/", 1)[-1] for name in staged(schema, topic)] == names

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,25 +11,25 @@ from firn.snowflake.columns import METADATA_COLUMN, Column, column_type
 from firn.snowflake.faults import QuotaError
 from firn.snowflake.identifiers import Namespace
 from spark_jobs.sink.methods.snowpipe import copy_into
-from spark_jobs.sink.methods.snowpipe.copy_into import FILES_PER_COPY, RefusedError, copied_columns, copy_files
+from spark_jobs.sink.methods.snowpipe.copy_into import FILES_PER_COPY, RefusedFilesError, copied_columns, copy_files
 from spark_jobs.sink.methods.snowpipe.stage import Stage
-from spark_jobs.sink.values.reports import Staged
+from spark_jobs.sink.values.reports import Receipt
 from spark_jobs.sink.values.table_loaders import ColumnsLoader, VariantLoader
 
 NAMESPACE = Namespace("D", "S")
 STAGE = Stage(NAMESPACE, "s", 3)
 
 
-def staged(count: int, *, rows: int = 5) -> list[Staged]:
+def staged(count: int, *, rows: int = 5) -> list[Receipt]:
     paths = [f"s/T/t/{number}/0-4-3-0-{number:016x}.parquet" for number in range(count)]
-    return [Staged("t", number, "T", path, 0, 4, rows, 1, 1) for number, path in enumerate(paths)]
+    return [Receipt("t", number, "T", 0, 4, rows, 1, 1, [], path) for number, path in enumerate(paths)]
 
 
-def answers(files: list[Staged], before: str = "firn_stage/", rows: int = 5) -> list[dict[str, Any]]:
-    return [{"file": before + file.path, "status": "LOADED", "rows_loaded": rows} for file in files]
+def answers(files: list[Receipt], before: str = "firn_stage/", rows: int = 5) -> list[dict[str, Any]]:
+    return [{"file": before + file.detail, "status": "LOADED", "rows_loaded": rows} for file in files]
 
 
-def load(monkeypatch: pytest.MonkeyPatch, files: list[Staged], answer: object) -> None:
+def load(monkeypatch: pytest.MonkeyPatch, files: list[Receipt], answer: object) -> None:
     """COPY of these files, which gets that answer: rows, or an error."""
 
     def query(_connection: object, _sql: str) -> Any:
@@ -39,8 +38,7 @@ def load(monkeypatch: pytest.MonkeyPatch, files: list[Staged], answer: object) -
         return answer
 
     monkeypatch.setattr(copy_into, "query", query)
-    loads: Any = SimpleNamespace(of_table=lambda _table: VariantLoader())
-    copy_files(None, NAMESPACE, STAGE, files, loads)  # type: ignore[arg-type]
+    copy_files(None, STAGE, files, {"T": VariantLoader()}, {})  # type: ignore[arg-type]
 
 
 def test_what_takes_no_value_is_not_written() -> None:
@@ -58,21 +56,21 @@ def test_whatever_stands_before_a_path_it_is_the_same_file(monkeypatch: pytest.M
 
 def test_a_file_with_other_rows_is_named_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     files = staged(12)
-    with pytest.raises(RefusedError, match="5 rows staged, 4 loaded") as raised:
+    with pytest.raises(RefusedFilesError, match="5 rows staged, 4 loaded") as raised:
         load(monkeypatch, files, answers(files[:11]) + answers(files[11:], rows=4))
-    assert raised.value.files == (files[11].path,)
+    assert raised.value.files == (files[11].detail,)
 
 
 def test_a_file_without_an_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     files = staged(2)
-    with pytest.raises(RefusedError, match="5 rows staged, None loaded") as raised:
+    with pytest.raises(RefusedFilesError, match="5 rows staged, None loaded") as raised:
         load(monkeypatch, files, answers(files[:1]))
-    assert raised.value.files == (files[1].path,)
+    assert raised.value.files == (files[1].detail,)
 
 
 def test_more_files_than_were_staged_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     files = staged(2)
-    with pytest.raises(RefusedError, match="2 files staged, 3 loaded"):
+    with pytest.raises(RefusedFilesError, match="2 files staged, 3 loaded"):
         load(monkeypatch, files, [*answers(files), *answers(files[:1], "other/")])
 
 

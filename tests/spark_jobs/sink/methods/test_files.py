@@ -1,10 +1,9 @@
-"""Staged files: never above the records and bytes that the configuration names, nothing lost, nothing out of order."""
+"""Receipt files: never above the records and bytes that the configuration names, nothing lost, nothing out of order."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,34 +12,51 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from firn.connector.config import BufferConfig, SinkConfig
+from firn.connector.config import BufferConfig
 from firn.kafka.partitions import TopicPartition
 from firn.snowflake.identifiers import Namespace
-from spark_jobs.sink.methods.snowpipe import files
+from spark_jobs.sink.methods.base import PartitionRange
+from spark_jobs.sink.methods.snowpipe.files import PartitionFiles
 from spark_jobs.sink.methods.snowpipe.stage import Stage
-from spark_jobs.sink.values.reports import Staged
+from spark_jobs.sink.values.reports import Receipt
+from spark_jobs.sink.values.table_loaders import ColumnsLoader, TableLoader, VariantLoader
+
+
+@dataclass
+class Uploads:
+    """Takes the place of the stage: what is in each file at the moment of its upload."""
+
+    tables: list[pa.Table] = field(default_factory=list)
+
+    def __call__(self, file: Path, _folder: str) -> None:
+        self.tables.append(pq.read_table(file))
 
 
 @pytest.fixture
-def uploaded(monkeypatch: pytest.MonkeyPatch) -> list[pa.Table]:
-    """What is in each file at the moment of its upload."""
-    tables: list[pa.Table] = []
-    monkeypatch.setattr(files, "upload", lambda _context, _stage, file, _folder: tables.append(pq.read_table(file)))
-    return tables
+def uploaded() -> Uploads:
+    return Uploads()
 
 
-def written(folder: Path, buffer: BufferConfig, batches: list[list[str]], first: int = 0) -> list[Staged]:
-    context: Any = SimpleNamespace(config=SinkConfig("s", buffer=buffer))
-    writer = files.PartitionFiles(
-        context, Stage(Namespace("D", "S"), "s", 1), TopicPartition("t", 0), folder, ("M", "C")
-    )
+def writer_for(
+    uploaded: Uploads,
+    folder: Path,
+    buffer: BufferConfig,
+    loader: TableLoader = VariantLoader(),  # noqa: B008 - a value
+) -> PartitionFiles:
+    target = PartitionRange(TopicPartition("t", 0), "T", loader, folder)
+    return PartitionFiles(Stage(Namespace("D", "S"), "s", 1), buffer, target, uploaded)
+
+
+def written(
+    uploaded: Uploads, folder: Path, buffer: BufferConfig, batches: list[list[str]], first: int = 0
+) -> list[Receipt]:
+    writer = writer_for(uploaded, folder, buffer)
     for contents in batches:
         offsets = np.arange(first, first + len(contents), dtype=np.int64)
         metadata = pa.array([f'{{"offset":{offset}}}' for offset in offsets], pa.string())
         writer.write(offsets, (metadata, pa.array(contents, pa.string())))
         first += len(contents)
-    writer.close()
-    return writer.staged
+    return writer.flush()
 
 
 def rows_of(tables: list[pa.Table]) -> list[list[tuple[str, str]]]:
@@ -54,42 +70,36 @@ def rows_of(tables: list[pa.Table]) -> list[list[tuple[str, str]]]:
     size=st.integers(1, 200),
 )
 def test_files_keep_both_limits_and_every_row(
-    uploaded: list[pa.Table], tmp_path: Path, batches: list[list[str]], records: int, size: int
+    uploaded: Uploads, tmp_path: Path, batches: list[list[str]], records: int, size: int
 ) -> None:
-    uploaded.clear()
-    staged = written(tmp_path, BufferConfig(records=records, bytes=size), batches, first=5)
-    found = rows_of(uploaded)
+    uploaded.tables.clear()
+    staged = written(uploaded, tmp_path, BufferConfig(records=records, bytes=size), batches, first=5)
+    found = rows_of(uploaded.tables)
     contents = [text for batch in batches for text in batch]
     assert [row[1] for rows in found for row in rows] == contents
     for report, rows in zip(staged, found, strict=True):
         texts = sum(len(text.encode()) for row in rows for text in row)
-        assert (report.rows, report.text_size) == (len(rows), texts)
+        assert (report.rows, report.text_bytes) == (len(rows), texts)
         assert len(rows) <= records
         assert texts <= size or len(rows) == 1
         assert (report.first, report.last) == tuple(int(rows[at][0][10:-1]) for at in (0, -1))
 
 
-def test_a_file_is_as_full_as_the_limit_allows(uploaded: list[pa.Table], tmp_path: Path) -> None:
-    staged = written(tmp_path, BufferConfig(records=100, bytes=66), [["x" * 10] * 4, ["x" * 10] * 5])
+def test_a_file_is_as_full_as_the_limit_allows(uploaded: Uploads, tmp_path: Path) -> None:
+    staged = written(uploaded, tmp_path, BufferConfig(records=100, bytes=66), [["x" * 10] * 4, ["x" * 10] * 5])
     assert [report.rows for report in staged] == [3, 3, 3]
-    assert {report.text_size for report in staged} == {66}
+    assert {report.text_bytes for report in staged} == {66}
 
 
 def test_a_batch_that_leaves_no_row_makes_no_file_also_where_no_column_is_known_yet(
-    uploaded: list[pa.Table], tmp_path: Path
+    uploaded: Uploads, tmp_path: Path
 ) -> None:
-    context: Any = SimpleNamespace(config=SinkConfig("s"))
-    writer = files.PartitionFiles(context, Stage(Namespace("D", "S"), "s", 1), TopicPartition("t", 0), tmp_path, ())
+    writer = writer_for(uploaded, tmp_path, BufferConfig(), ColumnsLoader((), exists=False, grow=True))
     writer.write(np.arange(0), ())
-    writer.close()
-    assert (writer.staged, uploaded) == ([], [])
+    assert (writer.flush(), uploaded.tables) == ([], [])
 
 
-def test_null_metadata_takes_no_bytes(uploaded: list[pa.Table], tmp_path: Path) -> None:
-    context: Any = SimpleNamespace(config=SinkConfig("s", buffer=BufferConfig(records=9, bytes=4)))
-    writer = files.PartitionFiles(
-        context, Stage(Namespace("D", "S"), "s", 1), TopicPartition("t", 0), tmp_path, ("M", "C")
-    )
+def test_null_metadata_takes_no_bytes(uploaded: Uploads, tmp_path: Path) -> None:
+    writer = writer_for(uploaded, tmp_path, BufferConfig(records=9, bytes=4))
     writer.write(np.arange(4), (pa.nulls(4, pa.string()), pa.array(["{}"] * 4)))
-    writer.close()
-    assert [report.rows for report in writer.staged] == [2, 2]
+    assert [receipt.rows for receipt in writer.flush()] == [2, 2]

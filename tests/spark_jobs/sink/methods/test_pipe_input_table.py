@@ -1,4 +1,4 @@
-"""Records go from the landing table through a user's SELECT into the table, in one transaction or not at all."""
+"""Records go from the pipe input table through a user's SELECT into the table, in one transaction or not at all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from firn.snowflake.identifiers import Namespace
 from firn.snowflake.transactions import transaction
 from spark_jobs.sink.columns.pipe_record import record_texts
 from spark_jobs.sink.methods.snowpipe import pipe_input_table as module
-from spark_jobs.sink.methods.snowpipe.pipe_input_table import LandingTable
+from spark_jobs.sink.methods.snowpipe.pipe_input_table import PipeInputTable
 from spark_jobs.sink.tables.pipe_definition import read_definition
 from spark_jobs.sink.values.table_loaders import PipeLoader
 from tests.support.sinks import login_of, sql
@@ -28,11 +28,11 @@ D_S = Namespace("d", "s")
 LOAD = PipeLoader(True, ("D", "S", "ORDERS"), ("ID", 'who\'s "it"'), "SELECT $1:id, $1['{{x}}'] FROM {source} s")
 
 
-def test_each_sink_and_table_has_a_landing_table_of_its_own() -> None:
-    names = {LandingTable(D_S, sink, table).name for sink, table in [("a", "b c"), ("a b", "c"), ("a", "b")]}
+def test_each_sink_and_table_has_a_pipe_input_table_of_its_own() -> None:
+    names = {PipeInputTable(D_S, sink, table).name for sink, table in [("a", "b c"), ("a b", "c"), ("a", "b")]}
     assert len(names) == 3
     assert all(name.startswith("D.S.FIRN_LANDING_") and len(name) == len("D.S.FIRN_LANDING_") + 8 for name in names)
-    assert LandingTable(D_S, "a", "b").name == LandingTable(D_S, "a", "b").name
+    assert PipeInputTable(D_S, "a", "b").name == PipeInputTable(D_S, "a", "b").name
 
 
 def test_statements_are_an_insert_through_the_select_and_a_delete(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,28 +43,28 @@ def test_statements_are_an_insert_through_the_select_and_a_delete(monkeypatch: p
         return len(said) + 6
 
     monkeypatch.setattr(module, "execute", execute)
-    landing = LandingTable(D_S, "s", "orders")
-    assert landing.pour(None, LOAD) == 7  # type: ignore[arg-type]
+    waiting = PipeInputTable(D_S, "s", "orders")
+    assert waiting.fill_target(None, LOAD) == 7  # type: ignore[arg-type]
     assert said == [
-        f'INSERT INTO D.S.ORDERS ("ID", "who\'s ""it""") SELECT $1:id, $1[\'{{x}}\'] FROM {landing.name} s',
-        f"DELETE FROM {landing.name}",
+        f'INSERT INTO D.S.ORDERS ("ID", "who\'s ""it""") SELECT $1:id, $1[\'{{x}}\'] FROM {waiting.name} s',
+        f"DELETE FROM {waiting.name}",
     ]
 
 
-def pour(monkeypatch: pytest.MonkeyPatch, error: FirnError) -> None:
-    """Pour, and get that error from Snowflake."""
+def fill(monkeypatch: pytest.MonkeyPatch, error: FirnError) -> None:
+    """Fill the target, and get that error from Snowflake."""
 
     def execute(_connection: object, _statement: str) -> int:
         raise error
 
     monkeypatch.setattr(module, "execute", execute)
-    LandingTable(D_S, "s", "orders").pour(None, LOAD)  # type: ignore[arg-type]
+    PipeInputTable(D_S, "s", "orders").fill_target(None, LOAD)  # type: ignore[arg-type]
 
 
 def test_a_value_that_the_select_cannot_take_names_the_pipe_and_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     words = "100038 (22018): Numeric value 'abc' is not recognized"
     with pytest.raises(TerminalError, match="Numeric value 'abc' is not recognized") as raised:
-        pour(monkeypatch, TerminalError(words))
+        fill(monkeypatch, TerminalError(words))
     assert type(raised.value) is TerminalError
     assert raised.value.where == "pipe D.S.ORDERS"
     assert "TRY_CAST" in raised.value.next_step
@@ -82,7 +82,7 @@ def test_a_select_that_does_not_compile_is_the_pipe_s_fault(
     monkeypatch: pytest.MonkeyPatch, error: TerminalError
 ) -> None:
     with pytest.raises(ConfigError, match="'X'") as raised:
-        pour(monkeypatch, error)
+        fill(monkeypatch, error)
     assert raised.value.where == "pipe D.S.ORDERS"
 
 
@@ -90,7 +90,7 @@ def test_a_select_that_does_not_compile_is_the_pipe_s_fault(
 def test_what_is_not_the_pipe_s_fault_stays_as_it_is(monkeypatch: pytest.MonkeyPatch, kind: type[FirnError]) -> None:
     error = kind("the server's words")
     with pytest.raises(kind) as raised:
-        pour(monkeypatch, error)
+        fill(monkeypatch, error)
     assert raised.value is error
 
 
@@ -192,26 +192,26 @@ def namespace(settings: Settings) -> Namespace:
     return Namespace(settings.snowflake_database, settings.snowflake_schema)
 
 
-Land = Callable[[LandingTable, list[Any]], None]
+Land = Callable[[PipeInputTable, list[Any]], None]
 
 
 @pytest.fixture
 def land(connection: SnowflakeConnection) -> Land:
     """Puts records where a COPY of staged files would put them."""
 
-    def into(landing: LandingTable, records: list[Any], *, fields: bool = True) -> None:
+    def into(waiting: PipeInputTable, records: list[Any], *, fields: bool = True) -> None:
         beside = {"topic": "visits", "partition": 2, "SnowflakeConnectorPushTime": 1_760_000_099_999}
         metadata = [json.dumps(beside | {"offset": offset}) for offset in range(len(records))]
         content = pa.array([json.dumps(record, ensure_ascii=False) for record in records], pa.string())
         texts, refused = record_texts(content, pa.array(metadata, pa.string()), fields=fields)
         assert refused == ()
         for text in texts.to_pylist():
-            execute(connection, f"INSERT INTO {landing.name} SELECT PARSE_JSON(?)", [text])
+            execute(connection, f"INSERT INTO {waiting.name} SELECT PARSE_JSON(?)", [text])
 
     return into
 
 
-def load_of(example: Example, namespace: Namespace, table: str) -> PipeLoader:
+def loader_of(example: Example, namespace: Namespace, table: str) -> PipeLoader:
     source = "TABLE(DATA_SOURCE(TYPE => 'STREAMING'))"
     select = example.select.replace("FROM {}", f"FROM {source}")
     found = read_definition(f"COPY INTO {table} {example.targets} FROM (SELECT {select})")
@@ -234,13 +234,13 @@ def test_examples(
 ) -> None:
     table = f"VISITS_{uuid4().hex[:8]}".upper()
     execute(connection, f"CREATE TABLE {namespace.qualified(table)} ({example.columns})")
-    landing = LandingTable(namespace, "s", table)
-    landing.prepare(connection)
+    waiting = PipeInputTable(namespace, "s", table)
+    waiting.prepare(connection)
     with transaction(connection):  # which would say so if it was committed in between
-        land(landing, example.records, fields=example.fields)
-        assert landing.pour(connection, load_of(example, namespace, table)) == len(example.rows)
+        land(waiting, example.records, fields=example.fields)
+        assert waiting.fill_target(connection, loader_of(example, namespace, table)) == len(example.rows)
     assert shown(sql(settings, f"SELECT * FROM {table}")) == sorted(example.rows, key=str)
-    assert query(connection, f"SELECT * FROM {landing.name}") == []
+    assert query(connection, f"SELECT * FROM {waiting.name}") == []
 
 
 @pytest.mark.stack
@@ -249,34 +249,34 @@ def test_what_cannot_be_cast_leaves_nothing_in_either_table(
 ) -> None:
     table = f"VISITS_{uuid4().hex[:8]}".upper()
     execute(connection, f"CREATE TABLE {namespace.qualified(table)} (bill NUMBER)")
-    landing = LandingTable(namespace, "s", table)
-    landing.prepare(connection)
-    load = load_of(Example("", "$1:bill::NUMBER FROM {}", [], []), namespace, table)
+    waiting = PipeInputTable(namespace, "s", table)
+    waiting.prepare(connection)
+    load = loader_of(Example("", "$1:bill::NUMBER FROM {}", [], []), namespace, table)
 
     def batch() -> None:
         with transaction(connection):
-            land(landing, [VISIT, VISIT | {"bill": "a lot"}])
-            landing.pour(connection, load)
+            land(waiting, [VISIT, VISIT | {"bill": "a lot"}])
+            waiting.fill_target(connection, load)
 
     with pytest.raises(TerminalError, match="a lot") as raised:
         batch()
     assert raised.value.where == f"pipe {namespace.qualified(table)}"
-    for name in (namespace.qualified(table), landing.name):
+    for name in (namespace.qualified(table), waiting.name):
         assert query(connection, f"SELECT * FROM {name}") == []
 
 
 @pytest.mark.stack
-def test_each_batch_begins_with_an_empty_landing_table(
+def test_each_batch_begins_with_an_empty_pipe_input_table(
     settings: Settings, connection: SnowflakeConnection, namespace: Namespace, land: Any
 ) -> None:
     table = f"VISITS_{uuid4().hex[:8]}".upper()
     execute(connection, f"CREATE TABLE {namespace.qualified(table)} (no NUMBER)")
-    landing = LandingTable(namespace, "s", table)
-    landing.prepare(connection)
+    waiting = PipeInputTable(namespace, "s", table)
+    waiting.prepare(connection)
     example = Example("", "i.value FROM {} s, LATERAL FLATTEN(input => s.$1:items) i", [], [])
-    load = load_of(example, namespace, table)
+    load = loader_of(example, namespace, table)
     for items in ([1, 2], [], [3]):
         with transaction(connection):
-            land(landing, [{"items": items}])
-            assert landing.pour(connection, load) == len(items)
+            land(waiting, [{"items": items}])
+            assert waiting.fill_target(connection, load) == len(items)
     assert shown(sql(settings, f"SELECT * FROM {table}")) == [(1,), (2,), (3,)]

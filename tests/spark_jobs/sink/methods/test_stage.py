@@ -11,7 +11,8 @@ from firn.settings import Settings
 from firn.snowflake.connection import connect
 from firn.snowflake.identifiers import Namespace
 from spark_jobs.sink.methods.snowpipe import stage as stages
-from spark_jobs.sink.methods.snowpipe.stage import ParquetFile, Stage
+from spark_jobs.sink.methods.snowpipe.files import ParquetFile
+from spark_jobs.sink.methods.snowpipe.stage import Stage
 from tests.support.faults_checks import own_schema
 from tests.support.sinks import login_of, sql
 

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
+from firn.operations.run_report import RunReport
 from firn.settings import Settings
 from spark_jobs.sink.run import SinkRun
-from spark_jobs.sink.telemetry.progress import RunReport
 from tests.spark_jobs.sink.tables.test_schematized import EVOLVING
 from tests.spark_jobs.sink.test_run import running
 from tests.support import faults_jobs
@@ -215,7 +215,7 @@ def test_a_driver_killed_between_a_change_and_its_commit_loses_and_doubles_nothi
     for partition in range(PARTITIONS):
         topic.send((json.dumps({"id": n, "f1": n * 7}).encode() for n in range(1_000)), partition=partition)
     file = connector_file(tmp_path, topic, **EVOLVING)
-    assert faults_jobs.run(stack, file, Fault(Step.SHIPPED, Kind.KILL, str(tmp_path / "fault"))) == -signal.SIGKILL
+    assert faults_jobs.run(stack, file, Fault(Step.DISPATCHED, Kind.KILL, str(tmp_path / "fault"))) == -signal.SIGKILL
     changes = history(settings, topic)
     assert len(changes) == 2
     assert landed(settings, topic) == []

@@ -1,4 +1,4 @@
-"""Which load a table gets, as the configuration and Snowflake say."""
+"""Which loader a table gets, as the configuration and Snowflake say."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from spark_jobs.sink.values.table_loaders import ColumnsLoader, TableLoader, Var
 TYPED = SinkConfig("s", schematization=True)
 
 
-def load_of(monkeypatch: pytest.MonkeyPatch, config: SinkConfig, shape: TableShape | None) -> TableLoader:
+def loader_of(monkeypatch: pytest.MonkeyPatch, config: SinkConfig, shape: TableShape | None) -> TableLoader:
     monkeypatch.setattr(loaders, "user_pipe", lambda *_, **__: None)
     monkeypatch.setattr(loaders, "describe", lambda *_: shape)
-    return loaders.load_of(None, Namespace("D", "S"), config, "t")  # type: ignore[arg-type]
+    return loaders.loader_of(None, Namespace("D", "S"), config, "t")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("columns", [VARIANT_COLUMNS, TYPED_COLUMNS])
@@ -29,23 +29,23 @@ def test_typed_columns_want_a_table_that_has_some_or_may_get_some(
     monkeypatch: pytest.MonkeyPatch, columns: Columns
 ) -> None:
     with pytest.raises(ConfigError, match="no columns for the fields") as raised:
-        load_of(monkeypatch, TYPED, TableShape(columns))
+        loader_of(monkeypatch, TYPED, TableShape(columns))
     assert "ALTER TABLE D.S.T SET ENABLE_SCHEMA_EVOLUTION = TRUE" in raised.value.next_step
     with pytest.raises(ConfigError, match="no columns for the fields"):
-        load_of(monkeypatch, replace(TYPED, auto_evolve=False), TableShape(columns, evolves=True))
-    assert load_of(monkeypatch, TYPED, TableShape(columns, evolves=True)) == ColumnsLoader(columns, True, True)
-    assert load_of(monkeypatch, replace(TYPED, auto_evolve=True), TableShape(columns)) == ColumnsLoader(
+        loader_of(monkeypatch, replace(TYPED, auto_evolve=False), TableShape(columns, evolves=True))
+    assert loader_of(monkeypatch, TYPED, TableShape(columns, evolves=True)) == ColumnsLoader(columns, True, True)
+    assert loader_of(monkeypatch, replace(TYPED, auto_evolve=True), TableShape(columns)) == ColumnsLoader(
         columns, True, True
     )
     more = (*columns, Column("A", column_type("DATE")))
-    assert load_of(monkeypatch, TYPED, TableShape(more)) == ColumnsLoader(more, True, False)
-    assert load_of(monkeypatch, TYPED, None) == ColumnsLoader((), False, True)
+    assert loader_of(monkeypatch, TYPED, TableShape(more)) == ColumnsLoader(more, True, False)
+    assert loader_of(monkeypatch, TYPED, None) == ColumnsLoader((), False, True)
 
 
 def test_a_hoisted_field_may_be_the_content(monkeypatch: pytest.MonkeyPatch) -> None:
     hoisting = replace(TYPED, value=ConverterConfig(Format.JSON, hoist=("RECORD_CONTENT",)))
-    assert load_of(monkeypatch, hoisting, TableShape(VARIANT_COLUMNS)) == ColumnsLoader(VARIANT_COLUMNS, True, False)
+    assert loader_of(monkeypatch, hoisting, TableShape(VARIANT_COLUMNS)) == ColumnsLoader(VARIANT_COLUMNS, True, False)
 
 
 def test_without_typed_columns_it_takes_two_variants(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert load_of(monkeypatch, replace(TYPED, schematization=False), TableShape(VARIANT_COLUMNS)) == VariantLoader()
+    assert loader_of(monkeypatch, replace(TYPED, schematization=False), TableShape(VARIANT_COLUMNS)) == VariantLoader()

@@ -15,10 +15,10 @@ from firn.errors import ConfigError, PrivilegeError
 from firn.settings import Settings
 from firn.snowflake.connection import connect, execute, query
 from firn.snowflake.identifiers import Namespace
-from spark_jobs.sink.methods.snowpipe.pipe_input_table import LandingTable
+from spark_jobs.sink.methods.snowpipe.pipe_input_table import PipeInputTable, check_pipe
 from spark_jobs.sink.privileges import check_rights
 from spark_jobs.sink.tables import pipes
-from spark_jobs.sink.tables.pipes import check_pipe, user_pipe
+from spark_jobs.sink.tables.pipes import user_pipe
 from spark_jobs.sink.values.table_loaders import PipeLoader
 from tests.support.sinks import login_of
 from tests.support.snowflake import admin_sql
@@ -158,10 +158,10 @@ def test_a_real_pipe_is_found_by_who_may_see_it_and_runs(
         True, namespace.full_name(table), (), "SELECT $1:id::NUMBER, $1['{{who}}'] FROM {source} s"
     )
     check_pipe(connection, namespace, table, load)
-    landing = LandingTable(namespace, "s", table)
-    landing.prepare(connection)
-    execute(connection, f"INSERT INTO {landing.name} SELECT PARSE_JSON(?)", ['{"id": 3, "{who}": "Ida"}'])
-    assert landing.pour(connection, load) == 1
+    waiting = PipeInputTable(namespace, "s", table)
+    waiting.prepare(connection)
+    execute(connection, f"INSERT INTO {waiting.name} SELECT PARSE_JSON(?)", ['{"id": 3, "{who}": "Ida"}'])
+    assert waiting.fill_target(connection, load) == 1
     assert query(connection, f"SELECT * FROM {name}") == [{"ID": 3, "WHO": "Ida"}]
 
 
@@ -230,4 +230,4 @@ def test_a_check_leaves_nothing_behind(
     with connect(login_of(settings)) as other:
         assert query(other, f"SELECT * FROM {namespace.qualified(table)}") == []
         names = {str(row["name"]) for row in query(other, f"SHOW TABLES IN SCHEMA {schema}")}
-    assert LandingTable(namespace, "", table).name.rpartition(".")[2] not in names
+    assert PipeInputTable(namespace, "", table).name.rpartition(".")[2] not in names

@@ -23,13 +23,13 @@ import pytest
 
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
+from firn.operations.run_report import RunReport
 from firn.secrets import secret_reader
 from firn.settings import PROJECT_ROOT, Settings, load_settings
 from firn.sinks.context import resolve
 from flows import cli
 from spark_jobs.sink.run import SinkRun
 from spark_jobs.sink.spark.engine import Engine
-from spark_jobs.sink.telemetry.progress import RunReport
 from tests.support.pages import run_page
 
 pytestmark = pytest.mark.stack

@@ -24,11 +24,11 @@ from firn.kafka.partitions import KafkaPartition, TopicPartition
 from firn.ledger.positions import Ledger, Move
 from firn.retry import Retries
 from firn.settings import PROJECT_ROOT, Settings
-from spark_jobs.sink.batch import Committed
 from spark_jobs.sink.run import SinkRun
 from spark_jobs.sink.telemetry import metrics_endpoint
 from spark_jobs.sink.telemetry.metrics import MAX_PARTITIONS, METRICS, SinkMetrics
 from spark_jobs.sink.telemetry.metrics_endpoint import served
+from spark_jobs.sink.values.batches import CommittedBatch
 from spark_jobs.sink.values.reports import Tolerated
 from tests.support.kafka import Topic
 from tests.support.sinks import JSON, wait_until
@@ -77,10 +77,10 @@ def claimed(metrics: SinkMetrics, committed: dict[TopicPartition, int], ends: di
     metrics.claimed(Ledger("s", 7, committed), seen)
 
 
-def batch(*moves: Move, tolerated: tuple[Tolerated, ...] = (), **given: Any) -> Committed:
-    figures: dict[str, Any] = {"rows": 5, "size": 100, "text_size": 900, "files": 2}
-    times = {"ship_seconds": 3.0, "commit_seconds": 0.5}
-    return Committed(batch="7-0", moves=moves, tolerated=tolerated, **figures | times | given)
+def batch(*moves: Move, tolerated: tuple[Tolerated, ...] = (), **given: Any) -> CommittedBatch:
+    figures: dict[str, Any] = {"rows": 5, "bytes": 100, "text_bytes": 900, "receipts": 2}
+    times = {"dispatch_seconds": 3.0, "commit_seconds": 0.5}
+    return CommittedBatch(name="7-0", moves=moves, tolerated=tolerated, **figures | times | given)
 
 
 def test_before_the_first_claim_counters_are_zero_and_there_is_no_lag() -> None:
@@ -126,10 +126,10 @@ def test_a_commit_counts_rows_bytes_phases_and_what_was_left_out_by_reason() -> 
     claimed(metrics, {P0: 0}, {P0: 15})
     left_out = (Tolerated("t", 0, 3, 2, 9, {"too_short": 1, "wrong_magic": 2}, []),)
     metrics.committed(batch(Move(P0, 0, 8), tolerated=left_out))
-    metrics.committed(batch(Move(P0, 8, 9), tolerated=left_out, ship_seconds=0.2))
+    metrics.committed(batch(Move(P0, 8, 9), tolerated=left_out, dispatch_seconds=0.2))
     metrics.changed(3)
     found = read(metrics)
-    totals = ("records", "bytes", "staged_bytes", "files", "batches", "dead_letters", "schema_changes")
+    totals = ("records", "bytes", "staged_bytes", "receipts", "batches", "dead_letters", "schema_changes")
     assert [of(found, f"firn_sink_{name}_total") for name in totals] == [10, 1800, 200, 4, 2, 4, 3]
     assert of(found, "firn_sink_bad_records_total", reason="wrong_magic") == 4
     assert of(found, "firn_sink_batch_seconds_sum", phase="ship") == pytest.approx(3.2)

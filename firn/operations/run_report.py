@@ -1,36 +1,16 @@
-"""How far a sink is: committed positions from the ledger against Kafka's end offsets. Not whether a process lives."""
+"""What one run of a sink did and how far it came, as plain values: the last line that a run writes to stdout.
+
+Not for the status of a sink that runs (`status`), nor for the archive that goes with a bug report (`report_bundle`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from firn.kafka.partitions import KafkaPartition, TopicPartition
-from firn.plural import counted
-
-if TYPE_CHECKING:  # flows read reports without loading Spark
-    from spark_jobs.sink.batch import Committed
-
-
-TOLD = 8
-"""So many partitions are told apart in a line of the log."""
-
-
-def waiting(committed: Mapping[TopicPartition, int], kafka: Mapping[TopicPartition, KafkaPartition]) -> int:
-    """Records above the committed positions, at most: gaps count too."""
-    return sum(max(0, kafka[where].latest - at) for where, at in committed.items() if where in kafka)
-
-
-def spoken_start(committed: Mapping[TopicPartition, int], kafka: Mapping[TopicPartition, KafkaPartition]) -> str:
-    """From where a run reads and how many records wait there, at most (gaps count); the longest backlogs first."""
-    waiting = {where: max(0, kafka[where].latest - at) for where, at in committed.items() if where in kafka}
-    first = sorted(waiting, key=lambda where: (-waiting[where], where))[:TOLD]
-    told = [f"{where} from {committed[where]} ({waiting[where]} waiting)" for where in first]
-    if len(waiting) > TOLD:
-        told.append(f"{len(waiting) - TOLD} more")
-    head = f"{counted(len(waiting), 'partition')}, {counted(sum(waiting.values()), 'record')} waiting"
-    return f"{head}: {', '.join(told)}" if told else head
+from firn.ledger.owner import Totals
 
 
 @dataclass(frozen=True)
@@ -67,17 +47,16 @@ class RunReport:
     tables: dict[str, str] = field(default_factory=dict)
     partitions: list[PartitionProgress] = field(default_factory=list)
 
-    def add(self, batch: Committed) -> None:
-        """Count one commit."""
-        self.batches += 1
-        self.records += batch.rows
-        self.bad_records += batch.bad_records
-        self.dead_letters += batch.dead_letters
-        for each in batch.tolerated:
-            for reason, count in each.reasons.items():
-                self.reasons[reason] = self.reasons.get(reason, 0) + count
-        self.staged_bytes += batch.size
-        self.files += batch.files
+    def add(self, totals: Totals, reasons: Mapping[str, int], *, staged_bytes: int, files: int) -> None:
+        """Count one commit: what it added to the totals, and what it came from. reasons: of its bad records."""
+        self.batches += totals.batches
+        self.records += totals.records
+        self.bad_records += totals.bad_records
+        self.dead_letters += totals.dead_letters
+        for reason, count in reasons.items():
+            self.reasons[reason] = self.reasons.get(reason, 0) + count
+        self.staged_bytes += staged_bytes
+        self.files += files
 
     def measure(self, committed: Mapping[TopicPartition, int], kafka: Mapping[TopicPartition, KafkaPartition]) -> None:
         """Take the positions of the ledger and of Kafka at the end of the run."""

@@ -1,4 +1,4 @@
-"""What ends an epoch that runs, and what does not."""
+"""What ends an epoch that runs, and what does not; and what its claim says."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from firn.errors import FencedError, FirnError, TransientError
+from firn.kafka.partitions import TopicPartition
 from firn.retry import Deadline
 from firn.snowflake.faults import LockConflictError
-from spark_jobs.sink import watch
+from spark_jobs.sink import epoch
 from spark_jobs.sink.batch import PlanAgainError
-from spark_jobs.sink.spark.faults import EngineFailedError, EngineLostError, translated
+from spark_jobs.sink.spark.engine import EngineFailedError, EngineLostError, translated
 
 LOGIN: Any = None
 
@@ -43,12 +44,12 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append("opened")
         return object()
 
-    monkeypatch.setattr(watch, "open_connection", opened)
-    monkeypatch.setattr(watch, "close_quietly", lambda _session: seen.append("closed"))
+    monkeypatch.setattr(epoch, "open_connection", opened)
+    monkeypatch.setattr(epoch, "close_quietly", lambda _session: seen.append("closed"))
     return seen
 
 
-def heartbeat(*errors: FirnError) -> watch.Heartbeat:
+def heartbeat(*errors: FirnError) -> epoch.Heartbeat:
     """Sent every 30 s; the first ones fail with `errors`."""
     left = list(errors)
 
@@ -56,7 +57,7 @@ def heartbeat(*errors: FirnError) -> watch.Heartbeat:
         if left:
             raise left.pop(0)
 
-    return watch.Heartbeat(LOGIN, beat, 30)
+    return epoch.Heartbeat(LOGIN, beat, 30)
 
 
 def test_only_a_silent_sink_sends_heartbeats(clock: Clock, sessions: list[str]) -> None:
@@ -86,18 +87,18 @@ def test_a_newer_run_ends_an_idle_one_and_a_fault_that_passes_does_not(clock: Cl
 def test_patience_begins_anew_only_once_an_epoch_is_well(clock: Clock, *, well: bool, left: float) -> None:
     deadline = Deadline(60, clock)
     deadline.failed()
-    epoch = watch.Watch(heartbeat(), deadline, changed=lambda: False, look_seconds=30, well=lambda: well)
+    watch = epoch.EpochWatch(heartbeat(), deadline, changed=lambda: False, refresh_seconds=30, healthy=lambda: well)
     clock.now += 31
-    epoch._heartbeat.committed()
-    assert epoch() is None
+    watch._heartbeat.committed()
+    assert watch() is None
     assert deadline.left() == left
 
 
 def test_new_partitions_end_an_epoch(clock: Clock) -> None:
-    epoch = watch.Watch(heartbeat(), Deadline(60), changed=lambda: True, look_seconds=10, well=lambda: True)
-    assert epoch() is None
+    watch = epoch.EpochWatch(heartbeat(), Deadline(60), changed=lambda: True, refresh_seconds=10, healthy=lambda: True)
+    assert watch() is None
     clock.now += 11
-    assert isinstance(epoch(), PlanAgainError)
+    assert isinstance(watch(), PlanAgainError)
 
 
 @pytest.mark.parametrize(
@@ -112,3 +113,19 @@ def test_a_jvm_that_is_gone_is_told_from_one_that_complains(raised: Exception, k
     with pytest.raises(kind) as told, translated("query of sink s"):
         raise raised
     assert type(told.value) is kind
+
+
+def test_a_run_says_from_where_it_reads() -> None:
+    committed = {TopicPartition("t", 0): 5, TopicPartition("t", 1): 5}
+    waiting = dict(zip(committed, (0, 10), strict=True))
+    first = "t-1 from 5 (10 waiting), t-0 from 5 (0 waiting)"
+    assert epoch._describe_start(committed, waiting) == f"2 partitions, 10 records waiting: {first}"
+
+
+def test_of_many_partitions_a_run_names_the_longest_backlogs() -> None:
+    most = epoch.PARTITIONS_IN_LINE
+    waiting = {TopicPartition("t", p): p for p in range(most + 2)}
+    line = epoch._describe_start(dict.fromkeys(waiting, 0), waiting)
+    assert f"t-{most + 1} from 0 ({most + 1} waiting), " in line
+    assert line.endswith(", 2 more")
+    assert "t-1 " not in line

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from firn.connector.config import ErrorsConfig
-from spark_jobs.sink.bad_records import log_tolerated, stopped_error
+from spark_jobs.sink.telemetry.bad_records import log_tolerated, stopped_error
 from spark_jobs.sink.values.reports import Stopped, Tolerated
 
 

@@ -1,4 +1,4 @@
-"""What a person is told of records that cannot be converted: log lines, and the error that stops a sink.
+"""What a person reads about records that cannot be converted: log lines, and the error that stops a sink.
 
 Log options: Kafka Connect's errors.log.enable and errors.log.include.messages
 (https://kafka.apache.org/documentation/#sinkconnectconfigs_errors.log.enable).
@@ -13,7 +13,7 @@ from firn.connector.config import ErrorsConfig
 from firn.errors import BadRecordError
 from firn.kafka.partitions import TopicPartition
 from firn.plural import counted
-from spark_jobs.sink.telemetry.events import tell
+from spark_jobs.sink.telemetry.events import emit
 from spark_jobs.sink.values.reports import Stopped, Tolerated
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ def log_tolerated(sink: str, errors: ErrorsConfig, tolerated: Sequence[Tolerated
             kept = " for good: no errors.deadletterqueue.topic.name is set"
         else:
             kept = f": {each.letters} became {'a dead letter' if each.letters == 1 else 'dead letters'}"
-        tell(
+        emit(
             "dead_letters",
             f"left out {counted(each.records, 'bad record')} of {each.where} ({reasons}){kept}",
             sink=sink,
