@@ -129,7 +129,7 @@ def test_a_commit_counts_rows_bytes_phases_and_what_was_left_out_by_reason() -> 
     metrics.committed(batch(Move(P0, 8, 9), tolerated=left_out, dispatch_seconds=0.2))
     metrics.changed(3)
     found = read(metrics)
-    totals = ("records", "bytes", "staged_bytes", "receipts", "batches", "dead_letters", "schema_changes")
+    totals = ("records", "bytes", "staged_bytes", "files", "batches", "dead_letters", "schema_changes")
     assert [of(found, f"firn_sink_{name}_total") for name in totals] == [10, 1800, 200, 4, 2, 4, 3]
     assert of(found, "firn_sink_bad_records_total", reason="wrong_magic") == 4
     assert of(found, "firn_sink_batch_seconds_sum", phase="ship") == pytest.approx(3.2)
