@@ -18,8 +18,8 @@ from firn.ledger.control import requester
 from firn.operations.run_report import RunReport
 from firn.secrets import secret_reader
 from firn.settings import load_settings
-from firn.supervisor.policy import Policy, policy_of
-from firn.supervisor.stall_detector import Patience
+from firn.supervisor.job import Patience, Policy
+from firn.supervisor.sink_job import policy_of
 from flows.prefect_ui.events import emit_sink_event
 from flows.prefect_ui.flow_run import is_cancelled, is_deployed
 from flows.prefect_ui.forms import described
@@ -62,7 +62,7 @@ def sink(
     sink_config = load_sink_config(config, Resolver(secret_reader(settings)))
     place = Place(config, settings, sink_config.name, deployed=is_deployed(), early=handover.early)
     if once:
-        outcome = run_once(place)
+        result = run_once(place)
     else:
         policy = policy_of(
             sink_config,
@@ -76,8 +76,8 @@ def sink(
             lag_seconds=lag_seconds,
         )
         publisher = PrefectPublisher(logger, emit_sink_event, SinkArtifact().publish, is_cancelled)
-        outcome = supervise(place, policy, publisher, logger)
-    handover.outcome = outcome
-    if outcome.kind == "cancelled":  # a state that a flow returns becomes the state of its run
-        return cast("RunReport", Cancelled(message=outcome.sentence))
-    return report_of(outcome, place.sink)
+        result = supervise(place, policy, publisher, logger)
+    handover.result = result
+    if result.kind == "cancelled":  # a state that a flow returns becomes the state of its run
+        return cast("RunReport", Cancelled(message=result.sentence))
+    return report_of(result, place.sink)

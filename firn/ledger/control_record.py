@@ -1,4 +1,4 @@
-"""What FIRN_SINKS says of one sink: its desired state, and what its supervisor reported last.
+"""How a job is and how it shall be: states, a diagnosis, and the row that FIRN_SINKS keeps of a sink.
 
 Plain values; the table and its statements are in `firn.ledger.control`.
 """
@@ -36,6 +36,21 @@ class State(StrEnum):
     def word(self) -> str:
         """The state as a person reads it: `Running`."""
         return self.value.capitalize()
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """How a job is: its state, since when (UTC; None: not known), the reason, and the next step for a person."""
+
+    state: State
+    since: datetime | None = None
+    reason: str = ""
+    next_step: str = ""
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether a person has to look; not at what somebody paused or stopped."""
+        return self.state in (State.FAILED, State.STALLED, State.UNKNOWN)
 
 
 @dataclass(frozen=True)

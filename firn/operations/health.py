@@ -5,12 +5,11 @@ It follows from signs of life and positions: a row that says running proves noth
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from firn.connector.config import SinkConfig
 from firn.errors import FirnError
-from firn.ledger.control_record import ControlRecord, DesiredState, State
+from firn.ledger.control_record import ControlRecord, DesiredState, Diagnosis, State
 from firn.ledger.owner import spoken
 from firn.operations.observation import Observation
 from firn.operations.offsets import running_within
@@ -21,21 +20,6 @@ STARTING_SECONDS = 180.0
 """So long after a supervisor reported that it starts a driver, that is believed without a sign of life."""
 RESUME = "`firn sink resume <config>` lets it go on."
 RUN = "`firn sink run <config>` starts it; so does its deployment's schedule, where it has one."
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """How a job is: its state, since when (UTC; None: not known), the reason, and the next step for a person."""
-
-    state: State
-    since: datetime | None = None
-    reason: str = ""
-    next_step: str = ""
-
-    @property
-    def needs_attention(self) -> bool:
-        """Whether a person has to look; not at what somebody paused or stopped."""
-        return self.state in (State.FAILED, State.STALLED, State.UNKNOWN)
 
 
 def diagnose(config: SinkConfig, seen: Observation | None, fault: FirnError | None = None) -> Diagnosis:

@@ -12,9 +12,9 @@ from typing import Any
 
 from firn.connector.config import SinkConfig
 from firn.errors import FirnError
-from firn.ledger.control_record import DesiredState, State
+from firn.ledger.control_record import DesiredState, Diagnosis, State
 from firn.ledger.owner import Totals
-from firn.operations.health import STARTING_SECONDS, Diagnosis, diagnose
+from firn.operations.health import STARTING_SECONDS, diagnose
 from firn.operations.observation import Observation, PartitionLag
 
 FRESH_SECONDS = 120.0

@@ -1,121 +1,76 @@
-"""What a supervisor does about what people want of its sink (FIRN_SINKS), and a start by schedule.
+"""Which event a look at the ledger and the control table is: what people desire, and who holds the job.
 
-Not for where the wishes are kept (`control`).
+Not for what follows from it (`machine`), nor for where the desired state is kept (`firn.ledger.control`).
 """
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING
-
-from firn.ledger.control_record import DesiredState, State
+from firn.ledger.control_record import ControlRecord, DesiredState, State
 from firn.operations.health import STARTING_SECONDS
-from firn.supervisor.result import Outcome
-from firn.supervisor.stall_detector import Words
-from firn.supervisor.supervised import Charge
+from firn.operations.observation import Observation
+from firn.supervisor.job import SupervisedJob
+from firn.supervisor.machine import WATCHING, Event, Phase
 
-if TYPE_CHECKING:
-    from firn.operations.observation import Observation
+_DESIRED = {
+    DesiredState.RUNNING: Event.RUN_DESIRED,
+    DesiredState.PAUSED: Event.PAUSE_DESIRED,
+    DesiredState.STOPPED: Event.STOP_DESIRED,
+}
 
-log = logging.getLogger(__name__)
 
+class LookReader:
+    """Reads the looks of one supervision. alive_within: so long after its last sign of life a run counts as alive."""
 
-class Wishes:
-    """Obeys, for one sink. undecided: whether a start by schedule has not found out yet if there is anything to do."""
-
-    def __init__(self, charge: Charge) -> None:
-        self._charge = charge
+    def __init__(self, alive_within: float) -> None:
+        self._alive_within = alive_within
         self._released: float | None = None
-        self.undecided = charge.policy.keep_alive
 
-    def obey(self, now: float, seen: Observation) -> Outcome | None:
-        """Do what is wanted. Outcome: where there is nothing to supervise (any more)."""
-        charge = self._charge
-        if self.undecided and (skipped := self._decide(now, seen)):
-            return skipped
-        if charge.attached and seen.desired is not DesiredState.RUNNING and self._held(seen):
-            return None  # it is for the run that holds the sink to obey, and neither is so before that has
-        if seen.desired is DesiredState.STOPPED:
-            charge.start_at = None
-            if not charge.driving.running:
-                return Outcome("stopped", "The sink is stopped until `firn sink resume`.", charge.report)
-            charge.driving.ask(now)
-        elif seen.desired is DesiredState.PAUSED:
-            self._pause(now, by=seen.record.desired_by if seen.record else "")
-        elif charge.paused:
-            self._resume(now)
-        elif charge.attached:
-            self._take_over(now, seen)
-        elif not charge.driving.running and charge.start_at is None:
-            charge.start_at = now  # it was stopped, and is wanted again before its supervisor had ended
-        return None
+    def event(self, now: float, phase: Phase, seen: Observation) -> Event | None:
+        """The event that a look is in a phase; None: it changes nothing."""
+        held = seen.owner is not None and seen.owner.runs(self._alive_within)
+        if phase is Phase.FENCED:
+            return Event.HELD_ELSEWHERE if held else Event.HOLDER_GONE
+        if phase is Phase.DECIDING:
+            return _first(seen, held=held)
+        if phase in WATCHING:
+            return self._watching(now, phase, seen, held=held)
+        return _DESIRED[seen.desired]
 
-    def _held(self, seen: Observation) -> bool:
-        """Whether a run holds the sink and lives."""
-        return seen.owner is not None and seen.owner.runs(self._charge.policy.alive_within)
-
-    def _decide(self, now: float, seen: Observation) -> Outcome | None:
-        """Whether a start by schedule has anything to do."""
-        charge = self._charge
-        self.undecided = False
-        record = seen.record
-        if seen.desired is DesiredState.STOPPED:
-            by = f" by {record.desired_by}" if record and record.desired_by else ""
-            return Outcome("skipped", f"Nothing was started: the sink was stopped{by}. `firn sink resume` starts it.")
-        if record and record.failed and record.stats.get("terminal"):
-            return Outcome(
-                "skipped",
-                f"Nothing was started: the sink failed and needs a person. {record.reason} {record.next_step} "
-                "Then `firn sink resume`, or a start by hand.",
-            )
-        if record and record.state is State.STARTING and (record.silent_seconds or 0.0) < STARTING_SECONDS:
-            # Its driver has not claimed yet, and would fence this one's, or be fenced by it.
-            return Outcome(
-                "skipped", f"Nothing was started: {record.supervisor or 'another run'} is starting the sink."
-            )
-        if self._held(seen):
-            charge.attached = charge.voice.silent = True
-            charge.become(State.RUNNING, Words("Another run holds the sink and lives; this one watches it.", ""))
-            log.info("Another run holds sink %s and lives: this one watches it.", charge.sink)
-        else:
-            charge.voice.silent = False
-            charge.start_at = now
-        return None
-
-    def _pause(self, now: float, *, by: str) -> None:
-        charge = self._charge
-        if charge.paused:
-            return
-        charge.paused_by = by
-        charge.paused, charge.start_at = True, None
-        if charge.driving.running:
-            charge.driving.ask(now)
-        else:
-            charge.rest(now)
-
-    def _resume(self, now: float) -> None:
-        charge = self._charge
-        charge.paused = False
-        charge.backoff.progressed()
-        charge.judge.rested(now)
-        charge.tell("resumed", f"Sink {charge.sink} goes on.")
-        if charge.attached:
-            charge.become(State.RUNNING)
-        elif not charge.driving.running:
-            charge.become(State.STARTING)
-            charge.start_at = now
-
-    def _take_over(self, now: float, seen: Observation) -> None:
-        """Start a driver once the run that is watched is silent, or ended and nobody claimed since."""
-        charge, owner = self._charge, seen.owner
-        if self._held(seen):
+    def _watching(self, now: float, phase: Phase, seen: Observation, *, held: bool) -> Event | None:
+        """While the run that holds the job lives, it follows what is desired."""
+        if held:
             self._released = None
-            return
+            return Event.RUN_DESIRED if seen.desired is DesiredState.RUNNING else None
+        if seen.desired is not DesiredState.RUNNING or phase is Phase.WATCHING_PAUSED:
+            return _DESIRED[seen.desired]
         if self._released is None:
             self._released = now
-        if owner is None or owner.run_id or now - self._released >= charge.policy.alive_within:
-            log.warning("The run that held sink %s gives no sign of life any more: this one takes over.", charge.sink)
-            charge.attached = charge.voice.silent = False
-            charge.judge.rested(now)
-            charge.become(State.STARTING)
-            charge.start_at = now
+        # A run that ended in order may be followed by another one of its own supervisor.
+        killed = seen.owner is None or bool(seen.owner.run_id)
+        return Event.HOLDER_GONE if killed or now - self._released >= self._alive_within else None
+
+
+def _first(seen: Observation, *, held: bool) -> Event:
+    """Whether a start by schedule has anything to do."""
+    record = seen.record
+    if seen.desired is DesiredState.STOPPED:
+        return Event.STOP_DESIRED
+    if record and record.failed and record.stats.get("terminal"):
+        return Event.FAILURE_STANDS
+    if record and record.state is State.STARTING and (record.silent_seconds or 0.0) < STARTING_SECONDS:
+        # Its driver has not claimed yet, and would fence this one's, or be fenced by it.
+        return Event.STARTED_ELSEWHERE
+    return Event.HELD_ELSEWHERE if held else _DESIRED[seen.desired]
+
+
+def skip_sentence(job: SupervisedJob, record: ControlRecord | None) -> str:
+    """Why a start by schedule starts nothing, and what does."""
+    if record is None or record.desired is DesiredState.STOPPED:
+        by = f" by {record.desired_by}" if record and record.desired_by else ""
+        return f"Nothing was started: the {job.kind} was stopped{by}. {job.command('resume')} starts it."
+    if record.failed:
+        return (
+            f"Nothing was started: the {job.kind} failed and needs attention. {record.reason} {record.next_step} "
+            f"Then {job.command('resume')}, or a start by hand."
+        )
+    return f"Nothing was started: {record.supervisor or 'another run'} is starting the {job.kind}."

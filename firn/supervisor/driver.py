@@ -1,64 +1,97 @@
-"""One driver after another: started, heard, asked to end, ended at a deadline. Not for when and why (`supervisor`)."""
+"""The driver of a job: its handle (started, heard, asked to end, ended at a deadline), its events, and its result.
+
+Not for when and why (`supervisor`). Exit codes: docs/commands.md, `firn.errors`.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import orjson
 
-from firn.supervisor.ports import Driver, Launching
-from firn.supervisor.result import End
+from firn.errors import BadRecordError, FencedError, FirnError, TerminalError, TransientError
+from firn.supervisor.ports import Driver, Launcher
 
 ASK_SECONDS = 90.0
 """How long a driver may take to bring its batch to an end; its own limit is a little less."""
 TERM_SECONDS = 10.0
-_HEARD = 1000
+_KEPT = 1000
+_ERRORS: dict[int, type[FirnError]] = {
+    error.exit_code: error for error in (TerminalError, TransientError, FencedError, BadRecordError)
+}
+_USAGE = 2
 
 
-class Told(NamedTuple):
-    """An event of a driver (`spark_jobs.sink.telemetry.events`): its name, its sentence, its data."""
+class DriverEvent(NamedTuple):
+    """An event in a driver's log (`spark_jobs.sink.telemetry.events`): its name, its sentence, its data."""
 
     event: str
     sentence: str
     data: Mapping[str, Any]
 
 
-def told_in(line: str) -> Told | None:
-    """The event in a line of a driver's log, if it is one."""
-    if '"firn_event"' not in line:
-        return None
-    try:
-        entry = orjson.loads(line)
-        return Told(entry["firn_event"], entry["event"], entry["firn_data"])
-    except (ValueError, KeyError, TypeError):
-        return None
+@dataclass(frozen=True)
+class DriverResult:
+    """One driver's end: its exit code (negative: the signal that killed it), its report, or why it failed."""
+
+    code: int
+    report: Mapping[str, Any] = field(default_factory=dict)
+    error: FirnError | None = None
+
+    @property
+    def final(self) -> bool:
+        """Whether a restart would change nothing: a person has to act, or another run owns the job."""
+        return isinstance(self.error, TerminalError) or self.code == _USAGE
+
+    @property
+    def fenced(self) -> bool:
+        """Whether a newer run, or a reset, took the job away."""
+        return isinstance(self.error, FencedError)
 
 
-class Driving:
-    """The driver of one sink, at most one at a time. read_end: what an exit code and the last lines mean."""
+def read_result(code: int, answer: Sequence[str], *, config: str, logs: str) -> DriverResult:
+    """What a driver's exit code and the lines of its standard output say.
 
-    def __init__(self, launch: Launching, read_end: Callable[[int, Sequence[str]], End]) -> None:
-        self._launch, self._read_end = launch, read_end
+    config: how its commands name the connector file; logs: where a person reads on.
+    """
+    said = _last_json(answer)
+    if code == 0 and "report" in said:
+        return DriverResult(code, report=said["report"])
+    error = said.get("error")
+    if error:
+        # The job's messages do not know the file's name; with it their commands can be pasted.
+        next_step = error["next"].replace("<config>", config)
+        kind = _ERRORS.get(code, FirnError)
+        return DriverResult(code, error=kind(error["what"], where=error["where"], next_step=next_step))
+    ended = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return DriverResult(
+        code,
+        error=TransientError(
+            f"The Spark job {ended}.",
+            where="spark_jobs.sink.job",
+            next_step=f"Its log and Spark's own are in {logs}. The next start goes on from the ledger.",
+        ),
+    )
+
+
+class DriverHandle:
+    """The driver of one job, at most one at a time. claimed: whether it has said that it holds the job."""
+
+    def __init__(self, launch: Launcher, read: Callable[[int, Sequence[str]], DriverResult]) -> None:
+        self._launch, self._read = launch, read
         self._driver: Driver | None = None
-        self._heard: deque[Told] = deque(maxlen=_HEARD)
+        self._events: deque[DriverEvent] = deque(maxlen=_KEPT)
         self._deadline: float | None = None
         self.launched = 0.0
         self.starts = 0
-
-    @property
-    def running(self) -> bool:
-        """Whether there is a driver whose end was not taken note of."""
-        return self._driver is not None
-
-    @property
-    def ending(self) -> bool:
-        """Whether it was asked to end."""
-        return self._deadline is not None
+        self.claimed = False
 
     def start(self, now: float) -> None:
         """Start a driver. Raises what the launcher raises."""
+        self.claimed = False
         self._driver = self._launch(self._listen)
         self.launched = now
         self.starts += 1
@@ -69,8 +102,8 @@ class Driving:
             self._deadline = now + ASK_SECONDS
             self._driver.ask()
 
-    def poll(self, now: float) -> End | None:
-        """Its end, once."""
+    def poll(self, now: float) -> DriverResult | None:
+        """Its result, once."""
         if self._driver is None:
             return None
         if self._deadline is not None and now >= self._deadline:
@@ -78,20 +111,42 @@ class Driving:
         code = self._driver.poll()
         return None if code is None else self._ended(code)
 
-    def stop(self, seconds: float) -> End | None:
+    def stop(self, seconds: float) -> DriverResult | None:
         """TERM, after `seconds` KILL; None where nothing ran. Waits for it."""
         return None if self._driver is None else self._ended(self._driver.stop(seconds))
 
-    def heard(self) -> Iterator[Told]:
-        """What it told since the last time; of a flood the newest."""
-        while self._heard:
-            yield self._heard.popleft()
+    def events(self) -> Iterator[DriverEvent]:
+        """Its events since the last call; of a flood the newest."""
+        while self._events:
+            yield self._events.popleft()
 
-    def _ended(self, code: int) -> End:
-        end = self._read_end(code, self._driver.answer if self._driver else ())
+    def _ended(self, code: int) -> DriverResult:
+        result = self._read(code, self._driver.answer if self._driver else ())
         self._driver = self._deadline = None
-        return end
+        return result
 
     def _listen(self, line: str) -> None:
-        if told := told_in(line):
-            self._heard.append(told)
+        if event := _event_in(line):
+            self._events.append(event)
+
+
+def _event_in(line: str) -> DriverEvent | None:
+    """The event in a line of a driver's log, if it is one."""
+    if '"firn_event"' not in line:
+        return None
+    try:
+        entry = orjson.loads(line)
+        return DriverEvent(entry["firn_event"], entry["event"], entry["firn_data"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _last_json(lines: Sequence[str]) -> dict[str, Any]:
+    for line in reversed(lines):
+        if line.startswith("{"):
+            try:
+                answer = orjson.loads(line)
+            except ValueError:
+                continue
+            return answer if isinstance(answer, dict) else {}
+    return {}

@@ -1,64 +1,125 @@
-"""When to look at Kafka, the ledger and FIRN_SINKS: often while records flow, without Snowflake while none do.
+"""When to look at a job, and calls in the background: often while records flow, without Snowflake while none do.
 
-Not for what is looked at (`observe`), nor for what follows from it (`supervisor`).
+Calls that may hang (Kafka, Snowflake) are made one after the other in a thread of their own, so that a supervisor sees
+at once that its driver has ended or that it is to stop. Not for what is looked at (`firn.operations.observer`), nor for
+what follows from it (`supervisor`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
 
-from firn.errors import FirnError
-from firn.ledger.control_record import DesiredState
-from firn.supervisor.background import Errand, Running
-from firn.supervisor.ports import Observing
-
-if TYPE_CHECKING:
-    from firn.operations.observation import Observation
+from firn.errors import FirnError, unexpected
+from firn.operations.observation import Observation
+from firn.supervisor.ports import Observer
 
 _FLOW_LOOKS = 2
+T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
-class Lookout:
+class BackgroundCall(Generic[T]):
+    """A call that is under way. After `done`, `result` is its answer or the FirnError that it met."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call = call
+        self._done = threading.Event()
+        self.result: T | FirnError | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether it has come to its end."""
+        return self._done.is_set()
+
+    def run(self) -> None:
+        """Make the call, in this thread. Never raises."""
+        try:
+            self.result = self._call()
+        except FirnError as error:
+            self.result = error
+        except Exception as error:
+            log.exception("a background call of the supervisor failed")
+            self.result = unexpected(error)
+        finally:
+            self._done.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for its end; whether it came."""
+        return self._done.wait(seconds)
+
+
+class Background(Protocol):
+    """Makes calls, in their order."""
+
+    def __call__(self, call: Callable[[], T]) -> BackgroundCall[T]:
+        """Make it, at once or later."""
+        ...
+
+
+class BackgroundThread:
+    """One thread that makes calls in their order. A daemon: a call that never answers holds up no end."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[BackgroundCall[object]] = queue.SimpleQueue()
+        threading.Thread(target=self._work, name="firn-background", daemon=True).start()
+
+    def __call__(self, call: Callable[[], T]) -> BackgroundCall[T]:
+        """Put a call at the end of the queue; its callers keep the queue short."""
+        background = BackgroundCall(call)
+        self._queue.put(background)  # type: ignore[arg-type]
+        return background
+
+    def _work(self) -> None:
+        while True:
+            self._queue.get().run()
+
+
+class Poller:
     """Looks of one supervisor, one at a time. look, idle: seconds between two that ask Snowflake, flowing and idle."""
 
-    def __init__(self, observer: Observing, errands: Running, *, look: float, idle: float) -> None:
-        self._observer, self._errands = observer, errands
+    def __init__(self, observer: Observer, background: Background, *, look: float, idle: float) -> None:
+        self._observer, self._background = observer, background
         self._look, self._idle = look, idle
-        self._pending: tuple[Errand[Observation], bool] | None = None
+        self._pending: tuple[BackgroundCall[Observation], bool] | None = None
         self._looked = self._looked_fully = float("-inf")
-        self._stirred = 0
-        self._now_please = True
-        self.desired = DesiredState.RUNNING
+        self._flowing = 0
+        self._at_once = True
         self.silent_seconds: float | None = None
 
-    def stir(self) -> None:
+    def expect_change(self) -> None:
         """Something was committed: the next looks ask Snowflake too."""
-        self._stirred = _FLOW_LOOKS
+        self._flowing = _FLOW_LOOKS
 
-    def look_now(self) -> None:
+    def look_at_once(self) -> None:
         """The next look is now, and asks Snowflake. One that is under way does not count: it may be too old."""
-        self._now_please, self._pending = True, None
+        self._at_once, self._pending = True, None
 
-    def step(self, now: float, *, flows: bool) -> tuple[Observation | FirnError, bool] | None:
-        """What a look brought that has come back, and whether it asked the ledger; begins the next if it is time."""
-        if self._pending is None and (self._now_please or now - self._looked >= self._look):
-            full = self._now_please or flows or self._stirred > 0 or now - self._looked_fully >= self._idle
+    def poll(self, now: float, *, ledger: bool) -> tuple[Observation | FirnError, bool] | None:
+        """What a look brought that has come back, and whether it asked the ledger; begins the next if it is time.
+
+        ledger: whether the next look is to ask the ledger, however short ago it was asked.
+        """
+        if self._pending is None and (self._at_once or now - self._looked >= self._look):
+            full = self._at_once or ledger or self._flowing > 0 or now - self._looked_fully >= self._idle
             self._begin(now, ledger=full)
         if self._pending is None or not self._pending[0].done:
             return None
-        (errand, ledger), self._pending = self._pending, None
-        answer = errand.result
+        (call, asked), self._pending = self._pending, None
+        answer = call.result
         if answer is None:
             return None
-        if ledger and not isinstance(answer, FirnError):
-            self.desired = answer.desired
+        if asked and not isinstance(answer, FirnError):
             self.silent_seconds = answer.owner.silent_seconds if answer.owner else None
-        return answer, ledger
+        return answer, asked
 
     def _begin(self, now: float, *, ledger: bool) -> None:
-        self._now_please = False
+        self._at_once = False
         self._looked = now
         if ledger:
             self._looked_fully = now
-            self._stirred = max(0, self._stirred - 1)
-        self._pending = (self._errands(lambda: self._observer.look(ledger=ledger)), ledger)
+            self._flowing = max(0, self._flowing - 1)
+        self._pending = (self._background(lambda: self._observer.look(ledger=ledger)), ledger)

@@ -1,17 +1,16 @@
-"""What a supervisor knows of its sink at one moment: for an artifact, a status, a row of FIRN_SINKS.
+"""What a supervisor knows of its job at one moment: for an artifact, a status, the control table.
 
-Plain values without secrets; bounded, however long the sink has run. Not for how they are found out (`meter`).
+Plain values without secrets; bounded, however long the job has run. Not for how they are found out (`statistics`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from firn.ledger.control_record import State
+from firn.ledger.control_record import Diagnosis, State
 from firn.ledger.owner import Totals
-from firn.operations.health import Diagnosis
 from firn.operations.observation import PartitionLag
 from firn.operations.status import LagLimits, Status
 
@@ -29,11 +28,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One sink now. All times are UTC.
+    """One job now. All times are UTC.
 
     `since`: when the state began; `reason` and `next_step` as in an error.
-    attached: another run holds the sink, this one watches it. tasks: partitions that are read, one Spark task each.
-    records to dead_letters: totals of all runs, from the ledger. records_per_second and bytes_per_second: over the
+    attached: another run holds the job, this one watches it. tasks: partitions that are read, one Spark task each.
+    totals: of all runs, from the ledger. records_per_second and bytes_per_second: over the
     last minute. ship_seconds and commit_seconds: of the last batch; None before the first. last_commit: when an offset
     moved last, by the ledger; None: never. lag: records in all partitions; lag_seconds: the longest.
     errors: the driver's ends that were not in order, `last_error` the newest; restarts: starts because of them.
@@ -41,7 +40,7 @@ class Snapshot:
     lag_limits: records and seconds from which on it counts as lagging; 0: none.
     """
 
-    sink: str
+    name: str
     state: State
     since: datetime
     at: datetime
@@ -50,11 +49,7 @@ class Snapshot:
     attached: bool = False
     epoch: int = 0
     tasks: int = 0
-    records: int = 0
-    bytes: int = 0
-    batches: int = 0
-    bad_records: int = 0
-    dead_letters: int = 0
+    totals: Totals = field(default_factory=Totals)
     records_per_second: float = 0.0
     bytes_per_second: float = 0.0
     ship_seconds: float | None = None
@@ -85,11 +80,7 @@ class Snapshot:
             "lag_seconds": self.lag_seconds,
             "lag_limit_records": self.lag_limits[0],
             "lag_limit_seconds": self.lag_limits[1],
-            "records": self.records,
-            "bytes": self.bytes,
-            "batches": self.batches,
-            "bad_records": self.bad_records,
-            "dead_letters": self.dead_letters,
+            **asdict(self.totals),
             "records_per_second": round(self.records_per_second, 1),
             "bytes_per_second": round(self.bytes_per_second, 1),
             "batch_seconds": self.batch_seconds,
@@ -104,7 +95,7 @@ class Snapshot:
         """The snapshot as a status, so that whoever shows either shows the same figures."""
         active = self.state in (State.RUNNING, State.STALLED)
         return Status(
-            self.sink,
+            self.name,
             Diagnosis(self.state, self.since, self.reason, self.next_step),
             self.at,
             active=active,
@@ -112,7 +103,7 @@ class Snapshot:
             lag=self.lag,
             lag_seconds=self.lag_seconds,
             last_commit=self.last_commit,
-            totals=Totals(self.records, self.bytes, self.batches, self.bad_records, self.dead_letters),
+            totals=self.totals,
             epoch=self.epoch,
             stats=self.stats,
             stats_age=0.0,

@@ -1,6 +1,6 @@
-"""What is measured of a sink: totals, rates, lag and their history, from looks at the ledger and a driver's events.
+"""Rolling statistics of a job: totals, rates, lag and their history, from looks at the ledger and a driver's events.
 
-Bounded, however long the sink runs. Not for what the figures mean (`judge`).
+Bounded, however long the job runs. Not for what the figures mean (`stall_detector`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _RATE_POINTS = 120
 _SCHEMA_IDS = 50
 
 
-class Meter:
-    """The figures of one sink. Times are seconds of the supervisor's clock but where a datetime is named."""
+class RollingStatistics:
+    """The figures of one job. Times are seconds of the supervisor's clock but where a datetime is named."""
 
     def __init__(self) -> None:
         self.partitions: tuple[PartitionLag, ...] = ()

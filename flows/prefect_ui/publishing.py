@@ -53,7 +53,7 @@ class LogPublisher:
         self._log = log
         self.cancelled = threading.Event()
 
-    def event(self, event: str, sentence: str, data: Mapping[str, Any]) -> None:  # noqa: ARG002
+    def emit(self, event: str, sentence: str, data: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Log one line, except for the driver's own events."""
         if event not in _DRIVERS_OWN:
             self._log.log(logging.ERROR if event in _ERRORS else _LEVELS.get(event, logging.INFO), "%s", sentence)
@@ -91,9 +91,9 @@ class PrefectPublisher(LogPublisher):
         self._thread = threading.Thread(target=work, args=(self._work,), name="firn-publisher", daemon=True)
         self._thread.start()
 
-    def event(self, event: str, sentence: str, data: Mapping[str, Any]) -> None:
+    def emit(self, event: str, sentence: str, data: Mapping[str, Any]) -> None:
         """Log it, and send it as `firn.sink.<event>`; while nothing can be sent, the newest events are kept."""
-        super().event(event, sentence, data)
+        super().emit(event, sentence, data)
         self._events.append((event, {**data, "sentence": sentence, "at": datetime.now(UTC).isoformat()}))
         self._wake.set()
 

@@ -57,7 +57,7 @@ class SinkArtifact:
             get_client(sync_client=True, httpx_settings={"timeout": ANSWER_SECONDS}) as client,
         ):
             if self._id is None or not _updated(client, self._id, text):
-                self._id = self._made(client, snapshot.sink, text)
+                self._id = self._made(client, snapshot.name, text)
 
     def _made(self, client: SyncPrefectClient, sink: str, text: str) -> UUID:
         artifact = ArtifactCreate(
@@ -97,7 +97,7 @@ def status_markdown(snapshot: Snapshot) -> str:
     """How a sink stands, as Markdown: the word, why and what to do first; then charts, figures, partitions."""
     status = snapshot.status()
     sections = [
-        f"# {_plain(snapshot.sink)}: {status.diagnosis.state.word}",
+        f"# {_plain(snapshot.name)}: {status.diagnosis.state.word}",
         *_diagnosis(snapshot),
         _in_short(snapshot),
         *_charts(snapshot.history, snapshot.at, status.limits),

@@ -15,9 +15,8 @@ import time
 from firn.child import TERM_SECONDS, first_signal
 from firn.errors import FirnError, TransientError, unexpected
 from firn.operations.log_files import driver_log
-from firn.supervisor.observer import Looks, Notes
-from firn.supervisor.policy import Policy
-from firn.supervisor.result import Outcome
+from firn.supervisor.job import Policy, Result
+from firn.supervisor.sink_job import sink_job
 from firn.supervisor.supervisor import Supervisor
 from flows.prefect_ui.publishing import Log, LogPublisher
 from flows.supervision.driver import STOP_SECONDS, Place
@@ -28,74 +27,66 @@ _PARENT = os.getppid()
 """As early as this process can say: its worker may be gone before supervision begins."""
 
 
-def supervise(place: Place, policy: Policy, publisher: LogPublisher, log: Log) -> Outcome:
+def supervise(place: Place, policy: Policy, publisher: LogPublisher, log: Log) -> Result:
     """Supervise until the sink is stopped or fails for good. No driver is left, however this ends."""
-    looks = Looks(place.read)
-    supervisor = Supervisor(
-        place.sink,
-        policy,
-        launch=place.launch,
-        read_end=place.read_end,
-        observer=looks,
-        notes=Notes(place.read),
-        telling=publisher,
-    )
+    job = sink_job(place.sink, place.read, place.launch, place.read_result)
+    supervisor = Supervisor(job, policy, publisher)
     log.info("The driver's log is %s.", driver_log(place.settings, place.sink))
     try:
         with first_signal(supervisor.ask, not place.deployed):
-            outcome = _attended(supervisor, policy, log, publisher.cancelled, deployed=place.deployed)
-            if outcome.kind == "skipped":
-                log.info("%s", outcome.sentence)
-            return outcome
+            result = _attended(supervisor, policy, log, publisher.cancelled, deployed=place.deployed)
+            if result.kind == "skipped":
+                log.info("%s", result.sentence)
+            return result
     finally:
         publisher.close()
-        looks.close()
+        job.observer.close()
 
 
 def _attended(
     supervisor: Supervisor, policy: Policy, log: Log, cancelled: threading.Event, *, deployed: bool
-) -> Outcome:
+) -> Result:
     """Wait for the supervisor, which has a thread of its own.
 
     Prefect ends a flow by an exception in its thread if it cannot renew the run's concurrency slot, for instance
     after its server was restarted. That is no reason to end a sink: another run attaches, and takes nothing away.
     """
-    outcomes: list[Outcome] = []
-    threading.Thread(target=lambda: outcomes.append(_safely(supervisor)), name="firn-supervisor", daemon=True).start()
+    results: list[Result] = []
+    threading.Thread(target=lambda: results.append(_safely(supervisor)), name="firn-supervisor", daemon=True).start()
     while True:
         try:
             # By sleeping, not by joining: an exception from another thread within join() makes Python 3.11 believe
             # that the thread has ended (https://github.com/python/cpython/issues/89437).
-            while not outcomes:
+            while not results:
                 time.sleep(_ATTEND_SECONDS)
                 if deployed and os.getppid() != _PARENT:
-                    return _orphaned(supervisor, outcomes)
+                    return _orphaned(supervisor, results)
                 if cancelled.is_set():
                     supervisor.abort()
-                    _wait(outcomes, policy.stop + _SLACK_SECONDS)
-                    return Outcome("cancelled", "The flow run was cancelled.")
-            return outcomes[0]
+                    _wait(results, policy.stop + _SLACK_SECONDS)
+                    return Result("cancelled", "The flow run was cancelled.")
+            return results[0]
         except asyncio.CancelledError:
             log.warning("Prefect could not renew this run's concurrency slot; the sink keeps running.")
         except BaseException:
             supervisor.abort()
-            _wait(outcomes, policy.stop + _SLACK_SECONDS)
+            _wait(results, policy.stop + _SLACK_SECONDS)
             raise
 
 
-def _wait(outcomes: list[Outcome], seconds: float) -> None:
+def _wait(results: list[Result], seconds: float) -> None:
     deadline = time.monotonic() + seconds
-    while not outcomes and time.monotonic() < deadline:
+    while not results and time.monotonic() < deadline:
         time.sleep(_ATTEND_SECONDS)
 
 
-def _orphaned(supervisor: Supervisor, outcomes: list[Outcome]) -> Outcome:
+def _orphaned(supervisor: Supervisor, results: list[Result]) -> Result:
     """End the sink in order: the worker is gone, so nobody could cancel this run. The next run starts it again."""
     supervisor.ask()
-    _wait(outcomes, TERM_SECONDS)
+    _wait(results, TERM_SECONDS)
     supervisor.abort()
-    _wait(outcomes, STOP_SECONDS + _SLACK_SECONDS)
-    return Outcome(
+    _wait(results, STOP_SECONDS + _SLACK_SECONDS)
+    return Result(
         "failed",
         error=TransientError(
             "The Prefect worker that started this run is gone.",
@@ -105,11 +96,11 @@ def _orphaned(supervisor: Supervisor, outcomes: list[Outcome]) -> Outcome:
     )
 
 
-def _safely(supervisor: Supervisor) -> Outcome:
+def _safely(supervisor: Supervisor) -> Result:
     try:
         return supervisor.run()
     except FirnError as error:
-        return Outcome("failed", error=error)
+        return Result("failed", error=error)
     except BaseException as error:  # SystemExit too: that this thread is over must be known
         logging.getLogger(__name__).exception("the supervisor failed")
-        return Outcome("failed", error=unexpected(error))
+        return Result("failed", error=unexpected(error))

@@ -26,9 +26,10 @@ from firn.operations.run_report import RunReport
 from firn.secrets import secret_reader
 from firn.settings import Settings
 from firn.sinks.context import SinkContext, check_runnable, resolve
+from firn.supervisor.driver import DriverResult, read_result
+from firn.supervisor.job import Result
 from firn.supervisor.launcher import Launcher
 from firn.supervisor.ports import Driver
-from firn.supervisor.result import End, Outcome, end_of
 
 STOP_SECONDS = 20.0
 """From TERM to KILL of a driver whose flow run is cancelled: Prefect's worker kills the flow itself after 30 s."""
@@ -113,20 +114,20 @@ class Place:
 
         return Launcher(self.settings, self.sink, self.config, once=once)(heard)
 
-    def read_end(self, code: int, answer: Sequence[str]) -> End:
+    def read_result(self, code: int, answer: Sequence[str]) -> DriverResult:
         """What a driver's end means."""
-        return end_of(code, answer, config=shlex.quote(str(self.config)), logs=str(self.settings.home / "logs"))
+        return read_result(code, answer, config=shlex.quote(str(self.config)), logs=str(self.settings.home / "logs"))
 
 
 @dataclass
 class Handover:
     """What a command and the flow that it calls pass to each other, beside the flow's parameters.
 
-    early: the driver that runs already; outcome: how the run ended, whether or not Prefect could store it.
+    early: the driver that runs already; result: how the run ended, whether or not Prefect could store it.
     """
 
     early: EarlyDriver | None = None
-    outcome: Outcome | None = None
+    result: Result | None = None
 
     @staticmethod
     def current() -> Handover:
@@ -146,7 +147,7 @@ class Handover:
 _handover: ContextVar[Handover | None] = ContextVar("handover", default=None)
 
 
-def run_once(place: Place) -> Outcome:
+def run_once(place: Place) -> Result:
     """Run the driver to its end. A first signal ends it early (KeyboardInterrupt, or Prefect's own)."""
     driver = place.launch(lambda _line: None, once=True)
     try:
@@ -155,15 +156,15 @@ def run_once(place: Place) -> Outcome:
     except BaseException:
         driver.stop(STOP_SECONDS if place.deployed else TERM_SECONDS)
         raise
-    end = place.read_end(code, driver.answer)
-    return Outcome("failed", error=end.error) if end.error else Outcome("ended", report=end.report)
+    result = place.read_result(code, driver.answer)
+    return Result("failed", error=result.error) if result.error else Result("ended", report=result.report)
 
 
-def report_of(outcome: Outcome, sink: str) -> RunReport:
+def report_of(result: Result, sink: str) -> RunReport:
     """The report of a run that is over. Raises the error that it failed with."""
-    if outcome.error is not None:
-        raise outcome.error
-    return TypeAdapter(RunReport).validate_python(outcome.report) if outcome.report else RunReport(sink)
+    if result.error is not None:
+        raise result.error
+    return TypeAdapter(RunReport).validate_python(result.report) if result.report else RunReport(sink)
 
 
 def _pass_on(line: str) -> None:

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from firn.errors import FirnError, TransientError
-from firn.ledger.control_record import ControlRecord, DesiredState, State
+from firn.ledger.control_record import ControlRecord, DesiredState, Diagnosis, State
 from firn.ledger.owner import Owner, Totals
 from firn.operations.observation import Observation, PartitionLag
-from firn.supervisor.background import Errand, Running
-from firn.supervisor.policy import Policy
-from firn.supervisor.result import Outcome, end_of
+from firn.supervisor.driver import read_result
+from firn.supervisor.job import Policy, Result, SupervisedJob
+from firn.supervisor.poller import Background, BackgroundCall
 from firn.supervisor.snapshot import Snapshot
 from firn.supervisor.supervisor import Supervisor
 
@@ -62,7 +62,7 @@ def error(code: int, what: str = "It broke.") -> dict[str, object]:
 class World:
     """Everything outside a supervisor. `script[second]` is called when the clock gets there."""
 
-    def __init__(self, *, errand: Running | None = None, **policy: Any) -> None:
+    def __init__(self, *, background: Background | None = None, kind: str = "sink", **policy: Any) -> None:
         self.now = 0.0
         self.policy = Policy(**policy)
         self.drivers: list[FakeDriver] = []
@@ -83,19 +83,15 @@ class World:
         self.snapshot: Snapshot | None = None
         self.script: dict[float, Callable[[], None]] = {}
         self.each_second: Callable[[], None] = lambda: None
-        self.supervisor = Supervisor(
+        job = SupervisedJob(
+            kind,
             "s",
-            self.policy,
             launch=self.launch,
-            read_end=lambda code, answer: end_of(code, answer, config="s.json", logs="logs"),
+            read_result=lambda code, answer: read_result(code, answer, config="s.json", logs="logs"),
             observer=self,
-            notes=self,
-            telling=self,
-            errands=errand or self.errand,
-            clock=lambda: self.now,
-            today=lambda: BEGUN + timedelta(seconds=self.now),
-            wake=self,
+            control=self,
         )
+        self.supervisor = Supervisor(job, self.policy, self, clock=self, background=background or self.background)
 
     # What the supervisor asks for
 
@@ -120,17 +116,20 @@ class World:
         at = BEGUN + timedelta(seconds=self.now)
         return Observation(at, (partition,), owner, self.record.desired, self.record, self.committed_at)
 
-    def report(self, state: State, *, reason: str, next_step: str, stats: Mapping[str, Any]) -> None:
+    def close(self) -> None:
+        pass
+
+    def report(self, diagnosis: Diagnosis, stats: Mapping[str, Any]) -> None:
         if self.note_fault:
             raise self.note_fault.with_traceback(None)
         json.dumps(dict(stats))
-        self.notes.append((self.now, state, reason))
+        self.notes.append((self.now, diagnosis.state, diagnosis.reason))
         self.stats = dict(stats)
 
     def request(self, desired: DesiredState, by: str) -> None:
         self.record = ControlRecord("s", desired, by)
 
-    def event(self, event: str, sentence: str, data: Mapping[str, Any]) -> None:
+    def emit(self, event: str, sentence: str, data: Mapping[str, Any]) -> None:
         self.events.append((self.now, event, data))
 
     def show(self, snapshot: Snapshot) -> None:
@@ -138,25 +137,27 @@ class World:
         self.snapshot = snapshot
 
     @staticmethod
-    def errand(call: Callable[[], Any]) -> Errand[Any]:
-        done: Errand[Any] = Errand(call)
+    def background(call: Callable[[], Any]) -> BackgroundCall[Any]:
+        done: BackgroundCall[Any] = BackgroundCall(call)
         done.run()
         return done
 
     # The clock
 
-    def set(self) -> None:
+    def monotonic(self) -> float:
+        return self.now
+
+    def utc(self) -> datetime:
+        return BEGUN + timedelta(seconds=self.now)
+
+    def wake(self) -> None:
         pass
 
-    def clear(self) -> None:
-        pass
-
-    def wait(self, timeout: float) -> bool:
-        self.now += timeout
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
         self.each_second()
         if (due := self.script.pop(self.now, None)) is not None:
             due()
-        return False
 
     # What a test says
 
@@ -170,7 +171,7 @@ class World:
         self.next_offset = self.end_offset
         self.driver.tells("committed", rows=rows, bytes=10 * rows, ship_seconds=1.0, commit_seconds=0.5, schema_ids=[7])
 
-    def run(self, **until: Callable[[], None]) -> Outcome:
+    def run(self, **until: Callable[[], None]) -> Result:
         return self.supervisor.run()
 
     def told(self, *names: str) -> list[str]:

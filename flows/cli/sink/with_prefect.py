@@ -16,7 +16,7 @@ from firn.errors import FirnError
 from firn.operations.run_report import RunReport
 from firn.secrets import secret_reader
 from firn.settings import load_settings
-from firn.supervisor.result import Outcome
+from firn.supervisor.job import Result
 from flows.supervision.driver import Handover, Place, report_of, run_once
 
 _HEALTH_SECONDS = 3.0
@@ -49,15 +49,15 @@ def _run_flow(place: Place, *, once: bool) -> RunReport:
     except FirnError:
         raise
     except Exception as error:
-        if handover.outcome is None:
+        if handover.result is None:
             raise
         log.warning("Prefect did not store how the run ended: %s", type(error).__name__)
-        return report_of(handover.outcome, place.sink)
+        return report_of(handover.result, place.sink)
 
 
-def _supervised(place: Place) -> Outcome:
+def _supervised(place: Place) -> Result:
     from firn.ledger.control import requester
-    from firn.supervisor.policy import policy_of
+    from firn.supervisor.sink_job import policy_of
     from flows.prefect_ui.publishing import LogPublisher
     from flows.supervision.attended import supervise
 

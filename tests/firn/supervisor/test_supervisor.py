@@ -11,8 +11,8 @@ import pytest
 from firn.errors import BadRecordError, ConfigError, FencedError, TerminalError, TransientError
 from firn.ledger.control_record import ControlRecord, DesiredState, State
 from firn.ledger.owner import Owner
-from firn.supervisor.background import Errand
-from firn.supervisor.stall_detector import Patience
+from firn.supervisor.job import Patience
+from firn.supervisor.poller import BackgroundCall
 from tests.support.supervision import BEGUN, SILENT, World, error
 
 
@@ -302,18 +302,18 @@ def test_a_start_by_hand_clears_a_stop() -> None:
 
 
 def test_a_look_that_began_before_a_start_by_hand_was_written_down_is_not_obeyed() -> None:
-    late: list[Errand[Any]] = []
+    late: list[BackgroundCall[Any]] = []
 
-    def in_time(call: Callable[[], Any]) -> Errand[Any]:
+    def in_time(call: Callable[[], Any]) -> BackgroundCall[Any]:
         """The first look has read before the wish was written, and both come back later."""
-        errand: Errand[Any] = Errand(call)
+        made: BackgroundCall[Any] = BackgroundCall(call)
         if len(late) < 2:
-            late.append(errand)
+            late.append(made)
         else:
-            errand.run()
-        return errand
+            made.run()
+        return made
 
-    world = World(errand=in_time)
+    world = World(background=in_time)
     world.record = ControlRecord("s", DesiredState.STOPPED, "ann")
 
     def answer() -> None:

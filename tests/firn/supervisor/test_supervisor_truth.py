@@ -12,7 +12,7 @@ import pytest
 from firn.errors import TransientError
 from firn.ledger.control_record import ControlRecord, DesiredState, State
 from firn.ledger.owner import Owner
-from firn.supervisor.background import Errand
+from firn.supervisor.poller import BackgroundCall
 from tests.support.supervision import BEGUN, SILENT, World
 
 
@@ -21,16 +21,16 @@ class SlowWorld(World):
 
     def __init__(self, **policy: Any) -> None:
         super().__init__(**policy)
-        self.errands: list[Errand[Any]] = []
-        self.each_second = self.do_errands
+        self.calls: list[BackgroundCall[Any]] = []
+        self.each_second = self.make_calls
 
-    def errand(self, call: Callable[[], Any]) -> Errand[Any]:  # type: ignore[override]
-        self.errands.append(Errand(call))
-        return self.errands[-1]
+    def background(self, call: Callable[[], Any]) -> BackgroundCall[Any]:  # type: ignore[override]
+        self.calls.append(BackgroundCall(call))
+        return self.calls[-1]
 
-    def do_errands(self) -> None:
-        while self.errands:
-            self.errands.pop(0).run()
+    def make_calls(self) -> None:
+        while self.calls:
+            self.calls.pop(0).run()
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_schedule_that_starts_nothing_changes_and_shows_nothing(record: Contro
     world = SlowWorld(keep_alive=True)
     world.record, world.owner = record, Owner(1, "", 500.0)
     assert world.run().kind == "skipped"
-    world.do_errands()
+    world.make_calls()
     assert (world.notes, world.shown, world.told()) == ([], 0, [])
 
 
@@ -53,7 +53,7 @@ def test_a_schedule_that_starts_a_sink_writes_its_state_down() -> None:
     world.owner = Owner(1, "", 500.0)
     world.script = {60: world.supervisor.ask}
     world.run()
-    world.do_errands()
+    world.make_calls()
     assert world.states()[:2] == ["starting", "running"]
 
 
@@ -209,7 +209,7 @@ def test_a_pause_names_who_asked_for_it() -> None:
     world = World()
     world.script = {50: lambda: world.request(DesiredState.PAUSED, "ann"), 150: world.supervisor.ask}
     world.run()
-    assert next(reason for _, state, reason in world.notes if state is State.PAUSED) == "It was paused by ann."
+    assert next(reason for _, state, reason in world.notes if state is State.PAUSED) == "Paused by ann."
 
 
 def test_a_commit_before_this_supervisor_began_is_the_last_one_still() -> None:

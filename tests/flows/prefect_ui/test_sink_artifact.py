@@ -19,6 +19,7 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from firn.ledger.control_record import State
+from firn.ledger.owner import Totals
 from firn.operations.observation import PartitionLag
 from firn.supervisor.snapshot import Sample, Snapshot
 from flows.prefect_ui.charts import MAX_POINTS, Chart, Point, short
@@ -43,13 +44,13 @@ def partition(number: int, lag: int = 0, **more: object) -> PartitionLag:
 def snapshot(**changes: object) -> Snapshot:
     history = tuple(Sample(AT - timedelta(seconds=10 * (9 - i)), 40 * i, 2.0 * i, 90.0, 9000.0) for i in range(10))
     calm = Snapshot(
-        sink="orders",
+        name="orders",
         state=State.RUNNING,
         since=AT - timedelta(minutes=12),
         at=AT,
         epoch=3,
         tasks=2,
-        records=123_456,
+        totals=Totals(records=123_456),
         records_per_second=90.0,
         bytes_per_second=9000.0,
         ship_seconds=1.25,
@@ -94,7 +95,7 @@ def test_the_word_and_what_to_do_come_first() -> None:
 
 
 def test_figures_are_those_of_the_status_with_what_is_good() -> None:
-    figures = table(status_markdown(snapshot(bad_records=0)), "Figures")
+    figures = table(status_markdown(snapshot()), "Figures")
     assert figures["state"] == ["Running", "Running", "good"]
     assert figures["tasks"] == ["2", "1 or more", "good"]
     assert figures["records"] == ["123,456", "increasing", "good"]
@@ -108,7 +109,7 @@ def test_figures_are_those_of_the_status_with_what_is_good() -> None:
 def test_figures_that_are_not_good_are_marked() -> None:
     ill = snapshot(
         state=State.STALLED,
-        bad_records=4,
+        totals=Totals(bad_records=4),
         errors=2,
         restarts=2,
         last_error="It was killed.",
@@ -246,7 +247,7 @@ def test_a_run_has_one_artifact_that_is_updated_in_place(stack: RunningStack) ->
     def supervise() -> None:
         artifact = SinkArtifact()
         for lag in (1, 2, 3):
-            artifact.publish(snapshot(sink=name, lag=lag))
+            artifact.publish(snapshot(name=name, lag=lag))
 
     with temporary_settings({PREFECT_API_URL: stack.settings.prefect_api_url}), get_client(sync_client=True) as client:
         supervise(return_state=True)
@@ -261,11 +262,11 @@ def test_an_artifact_that_somebody_removed_is_made_again(stack: RunningStack) ->
     name = f"orders-{uuid.uuid4().hex[:8]}"
     artifact = SinkArtifact()
     with temporary_settings({PREFECT_API_URL: stack.settings.prefect_api_url}), get_client(sync_client=True) as client:
-        artifact.publish(snapshot(sink=name))
+        artifact.publish(snapshot(name=name))
         wanted = ArtifactFilter(key=ArtifactFilterKey(any_=[artifact_key(name)]))
         (made,) = client.read_artifacts(artifact_filter=wanted)
         client.delete_artifact(made.id)
-        artifact.publish(snapshot(sink=name))
+        artifact.publish(snapshot(name=name))
         (again,) = client.read_artifacts(artifact_filter=wanted)
     assert again.id != made.id
 

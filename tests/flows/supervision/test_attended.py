@@ -20,8 +20,7 @@ import pytest
 from prefect.logging.handlers import PrefectConsoleHandler
 
 from firn.errors import TransientError
-from firn.supervisor.policy import Policy
-from firn.supervisor.result import Outcome
+from firn.supervisor.job import Policy, Result
 from flows.prefect_ui.publishing import PrefectPublisher, outlive_reader
 from flows.supervision import attended
 from tests.support.sinks import wait_until
@@ -37,9 +36,9 @@ class Fake:
         self.over = threading.Event()
         self.calls: list[str] = []
 
-    def run(self) -> Outcome:
+    def run(self) -> Result:
         self.over.wait(60)
-        return Outcome("ended", report={"sink": "s"})
+        return Result("ended", report={"sink": "s"})
 
     def ask(self) -> None:
         self.calls.append("ask")
@@ -50,7 +49,7 @@ class Fake:
         self.over.set()
 
 
-def waited_for(fake: Any, *, deployed: bool = True, cancelled: threading.Event | None = None) -> Outcome:
+def waited_for(fake: Any, *, deployed: bool = True, cancelled: threading.Event | None = None) -> Result:
     return attended._attended(fake, Policy(), log, cancelled or threading.Event(), deployed=deployed)
 
 
@@ -89,7 +88,7 @@ def test_a_cancellation_that_no_worker_passes_on_is_found_out(monkeypatch: pytes
     monkeypatch.setattr("flows.prefect_ui.publishing.CANCEL_SECONDS", 0.0)
     fake = Fake()
     publisher = PrefectPublisher(log, lambda _event, _data: None, lambda _snapshot: None, lambda: True)
-    publisher.event("committed", "x", {})
+    publisher.emit("committed", "x", {})
     assert waited_for(fake, cancelled=publisher.cancelled).kind == "cancelled"
     assert fake.calls == ["abort"]
     publisher.close()
@@ -99,10 +98,10 @@ def test_a_worker_that_is_gone_ends_the_run_in_order(monkeypatch: pytest.MonkeyP
     fake = Fake()
     pids = iter([1234])
     monkeypatch.setattr(os, "getppid", lambda: next(pids, 1))
-    outcome = waited_for(fake)
+    result = waited_for(fake)
     assert fake.calls[0] == "ask"
-    assert isinstance(outcome.error, TransientError)
-    assert "worker" in outcome.error.what
+    assert isinstance(result.error, TransientError)
+    assert "worker" in result.error.what
 
 
 def test_a_worker_that_was_gone_before_supervision_began_ends_the_run_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,12 +113,12 @@ def test_a_worker_that_was_gone_before_supervision_began_ends_the_run_too(monkey
 
 def test_a_supervisor_that_ends_for_whatever_reason_ends_the_run() -> None:
     class Exits(Fake):
-        def run(self) -> Outcome:
+        def run(self) -> Result:
             raise SystemExit(1)
 
-    outcome = waited_for(Exits())
-    assert outcome.kind == "failed"
-    assert outcome.error
+    result = waited_for(Exits())
+    assert result.kind == "failed"
+    assert result.error
 
 
 def test_a_log_that_nobody_reads_any_more_ends_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +157,7 @@ def test_prefect_that_hangs_delays_nothing_and_its_end_is_bounded(monkeypatch: p
     publisher = PrefectPublisher(log, lambda _event, _data: never.wait(60) and None, lambda _snapshot: None)
     begun = time.monotonic()
     for _ in range(10_000):
-        publisher.event("committed", "x", {"sink": "s"})
+        publisher.emit("committed", "x", {"sink": "s"})
         publisher.show(snapshots_once)
     publisher.close()
     assert time.monotonic() - begun < 5
@@ -181,10 +180,10 @@ def test_prefect_that_comes_back_hears_what_was_kept(caplog: pytest.LogCaptureFi
 
     publisher = PrefectPublisher(log, emit, lambda _snapshot: None)
     for event in ("stalled", "recovered"):
-        publisher.event(event, "x", {"sink": "s"})
+        publisher.emit(event, "x", {"sink": "s"})
     wait_until(lambda: "without it" in caplog.text, what="it was told that Prefect is away")
     away.clear()
-    publisher.event("stopped", "x", {"sink": "s"})
+    publisher.emit("stopped", "x", {"sink": "s"})
     wait_until(lambda: heard == ["stalled", "recovered", "stopped"], what="events in their order")
     assert caplog.text.count("without it") == 1
     publisher.close()
@@ -206,7 +205,7 @@ from flows.supervision import attended
 from flows.prefect_ui.publishing import LogPublisher
 from firn.ledger.control_record import DesiredState
 from firn.operations.observation import Observation
-from firn.supervisor.policy import Policy
+from firn.supervisor.job import Policy, SupervisedJob
 
 class Nothing:
     def look(self, *, ledger=True): return Observation(datetime.now(UTC), (), None, DesiredState.RUNNING, None)
@@ -214,13 +213,13 @@ class Nothing:
     def report(self, *args, **more): pass
     def request(self, *args): pass
 
-attended.Looks = attended.Notes = lambda read: Nothing()
+attended.sink_job = lambda name, read, *driver: SupervisedJob("sink", name, *driver, Nothing(), Nothing())
 from firn.supervisor import launcher
 launcher.driver_command = lambda config, once: [sys.executable, "-c", sys.argv[2]]
 place = attended.Place(Path("s.json"), Settings(home=Path(sys.argv[1])), "s", deployed=False)
 log = logging.getLogger("flows")
-outcome = attended.supervise(place, Policy(), LogPublisher(log), log)
-print(outcome.kind, outcome.report["records"])
+result = attended.supervise(place, Policy(), LogPublisher(log), log)
+print(result.kind, result.report["records"])
 """
 
 

@@ -16,7 +16,7 @@ from firn.connector.parse import load_sink_config
 from firn.kafka import cluster
 from firn.kafka.partitions import TopicPartition
 from firn.ledger.control import ControlTable
-from firn.ledger.control_record import State
+from firn.ledger.control_record import Diagnosis, State
 from firn.ledger.owner import Totals
 from firn.ledger.positions import Move
 from firn.ledger.table import LedgerTable
@@ -25,7 +25,7 @@ from firn.sinks.topics import partitions_of
 from firn.snowflake.connection import SnowflakeLogin, connect, execute
 from firn.snowflake.identifiers import Namespace
 from firn.snowflake.transactions import transaction
-from firn.supervisor.observer import Notes
+from firn.supervisor.sink_job import SinkControl
 from tests.conftest import FIRN
 from tests.support.kafka import Topic
 from tests.support.sinks import connector_file, wait_until
@@ -124,7 +124,7 @@ def test_without_a_file_a_sink_is_judged_by_its_own_pace(stack, firn, login, top
     topic.send([b"x"])
     claim(login, file, topic)
     (context,) = of_files([file], stack.settings)
-    Notes(lambda: replace(context, login=login)).report(State.RUNNING, reason="", next_step="", stats={})
+    SinkControl(lambda: replace(context, login=login)).report(Diagnosis(State.RUNNING), {})
     with connect(login) as connection:
         for change in ("FIRN_OFFSETS SET UPDATED_AT", "FIRN_SINKS SET SINCE"):
             name = change.split()[-1]

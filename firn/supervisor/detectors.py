@@ -1,4 +1,4 @@
-"""When a sink is stalled, and when its driver is hung: figures and clocks in, words out.
+"""What is wrong with a job, from its figures: it is stalled, its driver hangs, it lags, its ledger is past Kafka's end.
 
 Stalled: records wait and no committed offset moves, or nobody answers who could say. Not for what is done about it
 (`supervisor`).
@@ -6,44 +6,29 @@ Stalled: records wait and no committed offset moves, or nobody answers who could
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import Any
 
 from firn.errors import FirnError
+from firn.ledger.control_record import Diagnosis, State
 from firn.plural import counted
+from firn.supervisor.job import Patience
+from firn.supervisor.statistics import RollingStatistics
 
 STUCK = 3
+"""A driver that lives and commits nothing hangs after so many times as one that gives no sign of life."""
+_CALM = 0.5
+"""Of a limit: below that an alarm may begin again."""
 
 
-@dataclass(frozen=True)
-class Patience:
-    """How long what is normal, in seconds.
+class StallDetector:
+    """Remembers since when a job is as it should not be. `now`: seconds of the supervisor's clock.
 
-    stall: no offset moves though records wait, beyond what the last batch took, or no answer to looks. start: more
-    than that for Spark's own start and its first batch.
-    flush: fewer than `flush_records` records may wait for company so long (buffer.flush.time, buffer.count.records).
-    hang: no sign of life in the ledger from a driver that lives. heartbeat: between two signs of an idle sink; 0: none.
+    kind: the job's noun, for sentences.
     """
 
-    stall: float = 45.0
-    start: float = 60.0
-    flush: float = 0.0
-    flush_records: int = 0
-    hang: float = 600.0
-    heartbeat: float = 30.0
-
-
-@dataclass(frozen=True)
-class Words:
-    """What is wrong, and the next step."""
-
-    reason: str
-    next_step: str
-
-
-class Judge:
-    """Remembers since when something is as it should not be. `now`: seconds of the supervisor's clock."""
-
-    def __init__(self, patience: Patience, now: float) -> None:
+    def __init__(self, patience: Patience, now: float, kind: str) -> None:
+        self._kind = kind
         self._patience = patience
         self._answered = now
         self._fault: FirnError | None = None
@@ -88,10 +73,10 @@ class Judge:
         self.moved(now)
         self._answered = now
 
-    def stalled(self, now: float, lag: int, *, starting: bool, still: bool = False) -> Words | None:
-        """Why the sink counts as stalled; None while it does not.
+    def stalled(self, now: float, lag: int, *, starting: bool, still: bool = False) -> Diagnosis | None:
+        """Why the job counts as stalled; None while it does not.
 
-        still: it does already, and another start or claim of its driver ends that no more than waiting does.
+        still: it is stalled already, and another start or claim of its driver does not end that.
         """
         silent = now - self._answered
         if silent >= self._patience.stall:
@@ -106,10 +91,12 @@ class Judge:
         if now - begun < self._limit(lag, starting=starting and not still):
             return None
         waits = f"{counted(lag, 'record')} waiting" if lag else "records waiting"
-        return Words(
+        return Diagnosis(
+            State.STALLED,
+            None,
             f"No committed offset has moved for {now - begun:.0f} s, with {waits}.",
-            "Look at the sink's log (`firn sink logs`): the driver says there what it is waiting for. If it says "
-            "nothing, `firn sink pause` and `resume` start it anew: no record is lost by that.",
+            f"Look at its log (`firn {self._kind} logs`): the driver says there what it waits for. If it says nothing, "
+            f"`firn {self._kind} pause` and `resume` restart it; no record is lost.",
         )
 
     def hung(self, now: float, launched: float, sign: float | None, lag: int) -> str | None:
@@ -134,11 +121,42 @@ class Judge:
             limit += self._patience.flush
         return limit + (self._patience.start if starting else 0.0)
 
-    def _unseen(self, silent: float) -> Words:
+    def _unseen(self, silent: float) -> Diagnosis:
         fault = self._fault
         what = fault.what if fault else "Kafka or Snowflake does not answer."
         where = f" ({fault.where})" if fault and fault.where else ""
-        return Words(
-            f"How far the sink is cannot be seen for {silent:.0f} s: {what}{where}",
+        return Diagnosis(
+            State.STALLED,
+            None,
+            f"How far the {self._kind} is cannot be seen for {silent:.0f} s: {what}{where}",
             (fault and fault.next_step) or "Look whether Kafka and Snowflake are up and reachable from here.",
         )
+
+
+class LagDetector:
+    """Events that begin when a figure passes a limit: `lagging`, and `ahead` (the ledger is past Kafka's end).
+
+    Each is emitted once, and again only after the figure has been well below. lag_records, lag_seconds: 0 for none.
+    """
+
+    def __init__(self, lag_records: int, lag_seconds: float) -> None:
+        self._records, self._seconds = lag_records, lag_seconds
+        self._lagging = self._ahead = False
+
+    def events(self, figures: RollingStatistics) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """(event, sentence, data) of each that begins now."""
+        lag, seconds = figures.lag, figures.lag_seconds
+        share = max(_share(lag, self._records), _share(seconds or 0.0, self._seconds))
+        if share >= 1 and not self._lagging:
+            oldest = f", the oldest for {seconds:.0f} s" if seconds is not None else ""
+            yield "lagging", f"{counted(lag, 'record')} waiting{oldest}.", {"lag": lag, "lag_seconds": seconds}
+        self._lagging = share >= (_CALM if self._lagging else 1)
+        ahead = [f"{each.topic}-{each.partition}" for each in figures.partitions if each.ahead]
+        if ahead and not self._ahead:
+            names = ", ".join(ahead)
+            yield "ahead", f"The ledger is past Kafka's end: {names}.", {"partitions": ahead}
+        self._ahead = bool(ahead)
+
+
+def _share(figure: float, limit: float) -> float:
+    return figure / limit if limit > 0 else 0.0

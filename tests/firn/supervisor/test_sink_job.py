@@ -11,7 +11,7 @@ from firn.errors import FirnError, TerminalError, TransientError
 from firn.ledger.control_record import ControlRecord, DesiredState
 from firn.operations.observation import Observation
 from firn.sinks.context import SinkContext
-from firn.supervisor.observer import Looks
+from firn.supervisor.sink_job import SinkObserver
 
 SAID = Observation(datetime.now(UTC), (), None, DesiredState.STOPPED, ControlRecord("s", DesiredState.STOPPED, "ann"))
 
@@ -40,23 +40,23 @@ class Blind:
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
-    monkeypatch.setattr("firn.supervisor.observer.Observer", Blind)
+def looks(monkeypatch: pytest.MonkeyPatch) -> SinkObserver:
+    monkeypatch.setattr("firn.supervisor.sink_job.Observer", Blind)
     monkeypatch.setattr(Blind, "closed", 0)
-    return Looks(lambda: cast("SinkContext", None))
+    return SinkObserver(lambda: cast("SinkContext", None))
 
 
-def test_what_is_wanted_is_known_though_kafka_does_not_answer(looks: Looks) -> None:
+def test_what_is_wanted_is_known_though_kafka_does_not_answer(looks: SinkObserver) -> None:
     seen = looks.look()
     assert (seen.desired, seen.partitions, seen.unseen) == (DesiredState.STOPPED, (), Blind.kafka)
 
 
-def test_a_look_at_kafka_alone_that_it_does_not_answer_raises(looks: Looks) -> None:
+def test_a_look_at_kafka_alone_that_it_does_not_answer_raises(looks: SinkObserver) -> None:
     with pytest.raises(TransientError):
         looks.look(ledger=False)
 
 
-def test_a_look_that_snowflake_does_not_answer_raises(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_that_snowflake_does_not_answer_raises(looks: SinkObserver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Blind, "snowflake", TransientError("Snowflake does not answer."))
     with pytest.raises(TransientError, match="Snowflake"):
         looks.look()
@@ -64,7 +64,7 @@ def test_a_look_that_snowflake_does_not_answer_raises(looks: Looks, monkeypatch:
 
 @pytest.mark.parametrize("refuses", ["kafka", "snowflake"])
 def test_a_refused_login_is_read_anew_for_the_next_look(
-    refuses: str, looks: Looks, monkeypatch: pytest.MonkeyPatch
+    refuses: str, looks: SinkObserver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Blind, refuses, TerminalError("Login refused."))
     seen: Any = None
