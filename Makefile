@@ -1,4 +1,4 @@
-# Everything a person does with this project, from a bare clone. `make help` lists it.
+# Everything you do with this project, from a fresh clone. `make help` lists the targets.
 SHELL := /bin/bash
 BIN := .venv/bin
 ARGS ?=
@@ -11,27 +11,27 @@ SEED ?= 1
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## Make .venv, install everything, fetch the JVM parts (quick when done)
+setup: ## Create .venv, install everything, download the JVM parts (quick if already done)
 	@firn_local/setup.sh
 
 up: setup ## Start the embedded stack
 	@$(BIN)/firn up
 
-down: ## Stop the embedded stack; its data stays
-	@if [ -x $(BIN)/firn ]; then $(BIN)/firn down; else echo "Nothing runs: not set up yet."; fi
+down: ## Stop the embedded stack and keep its data
+	@if [ -x $(BIN)/firn ]; then $(BIN)/firn down; else echo "Nothing to stop: run make setup first."; fi
 
-demo: setup ## The whole pipeline from nothing: orders from Kafka to typed tables
+demo: setup ## Run the whole pipeline: orders from Kafka to typed tables
 	@$(BIN)/firn up
 	@$(BIN)/firn pipeline $(ARGS)
-	@echo "The stack is still up. Stop it: make down" >&2
+	@echo "The stack is still running. Stop it with: make down" >&2
 
-test: setup ## All quick tests, on a stack of their own, in two processes (ARGS="-k name" chooses; ARGS="-n 0": in one)
+test: setup ## Run all quick tests on a stack of their own, in two processes (ARGS="-k name" selects; ARGS="-n 0": one process)
 	@$(BIN)/python -m pytest -n 2 -m "not full" $(ARGS)
 
-test-full: setup ## All tests, with the long fault matrices
+test-full: setup ## Run all tests, including the long fault matrices
 	@$(BIN)/python -m pytest $(ARGS)
 
-check: setup ## ruff, mypy, import contracts, sqlfluff, terraform fmt
+check: setup ## Run ruff, mypy, import contracts, sqlfluff, terraform fmt
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
@@ -40,15 +40,15 @@ check: setup ## ruff, mypy, import contracts, sqlfluff, terraform fmt
 	@if [ -n "$$(find infra -name '*.tf' -print -quit 2> /dev/null)" ] && command -v terraform > /dev/null; then \
 		terraform fmt -check -recursive infra; fi
 
-bench: setup ## Measure the sink, warm and cold, beside its yardsticks (starts the stack; about 10 minutes)
+bench: setup ## Measure the sink, warm and cold, beside reference loops (starts the stack; about 10 minutes)
 	@$(BIN)/python -m benchmarks.sink $(ARGS)
 
-soak: setup ## Chaos: a real sink under faults, then duplicates and losses in SQL (MINUTES=15 SEED=1)
+soak: setup ## Run a real sink under faults, then check for duplicates and losses in SQL (MINUTES=15 SEED=1)
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 
-constraints: setup ## Resolve constraints.txt anew from pyproject.toml
+constraints: setup ## Resolve constraints.txt again from pyproject.toml
 	@$(BIN)/uv pip compile pyproject.toml --all-extras --universal --no-annotate --no-emit-index-url \
 		--custom-compile-command "make constraints" -o constraints.txt
 
-hooks: ## Let git run `make check` before each commit
+hooks: ## Install git hooks that run `make check` before each commit
 	@git config core.hooksPath .githooks
