@@ -1,6 +1,6 @@
 """Records per CPU-second of every converter, on the same small orders: `python -m benchmarks.converters [records]`.
 
-One process, no Spark, no registry: each converter as `decoder_for` makes it, in batches as Spark hands them over. The
+One process, no Spark, no registry: each converter as `converter_for` makes it, in batches as Spark hands them over. The
 figures go to docs/performance.md; `benchmarks.decode` has those of Avro step by step.
 """
 
@@ -18,9 +18,10 @@ import orjson
 import pyarrow as pa
 
 from benchmarks.decode import BATCH, SCHEMA, orders, records_per_cpu_second
-from firn.connector.config import ConverterConfig, Format
+from firn.connector.config import ConverterConfig
+from firn.connector.formats import Format
 from firn.registry.schemas import RegisteredSchema
-from spark_jobs.sink.decode.converters import decoder_for
+from spark_jobs.sink.decode.converters import converter_for
 
 RECORDS = 200_000
 FRAME = b"\0" + struct.pack(">i", 1)
@@ -116,12 +117,12 @@ def rate(config: ConverterConfig, schema: RegisteredSchema | None, values: list[
             raise ValueError("this converter has no schema")
         return schema
 
-    decoder = decoder_for(config, schema_of)
+    converter = converter_for(config, schema_of)
     batches = [
         pa.record_batch({"value": pa.array(values[start : start + BATCH])}) for start in range(0, len(values), BATCH)
     ]
-    step: Callable[[pa.RecordBatch], object] = lambda batch: decoder.decode(batch.column("value"))  # noqa: E731
-    if decoder.decode(batches[0].column("value")).bad:
+    step: Callable[[pa.RecordBatch], object] = lambda batch: converter.decode(batch.column("value"))  # noqa: E731
+    if converter.decode(batches[0].column("value")).bad:
         raise ValueError(f"{config.format}: the benchmark's own records are bad")
     return records_per_cpu_second(step, batches)
 

@@ -17,16 +17,18 @@ import fastavro
 import orjson
 import pyarrow as pa
 
-from firn.connector.config import ConverterConfig, Format, HeaderFormat, MetadataConfig
+from firn.connector.config import ConverterConfig, HeaderFormat, MetadataConfig
+from firn.connector.formats import Format
 from firn.registry.schemas import RegisteredSchema
 from firn.snowflake.columns import METADATA_COLUMN, Column
 from spark_jobs.sink.columns.column_mapping import Fitter
-from spark_jobs.sink.columns.schema_types import schema_types
-from spark_jobs.sink.decode import avro_decoder
-from spark_jobs.sink.decode.reference import ReferenceDecoder
-from spark_jobs.sink.decode.scalars import CLASSIC_ZONE
-from spark_jobs.sink.decode.schema import parse_schema
-from spark_jobs.sink.decode.text import StringDecoder
+from spark_jobs.sink.decode.avro.converter import avro_decoder
+from spark_jobs.sink.decode.avro.schema import parse_schema
+from spark_jobs.sink.decode.avro.values import ReferenceDecoder
+from spark_jobs.sink.decode.base.contract import Writer
+from spark_jobs.sink.decode.base.scalars import CLASSIC_ZONE
+from spark_jobs.sink.decode.converters import converter_for
+from spark_jobs.sink.decode.primitive.values import StringDecoder
 from spark_jobs.sink.metadata.record_metadata import record_metadata
 from spark_jobs.sink.values.table_loaders import ColumnsLoader
 
@@ -108,7 +110,7 @@ def steps() -> dict[str, Callable[[pa.RecordBatch], object]]:
         decoded = vector.decode(batch.column("value"))
         Fitter(load, lambda _: types, strict=True).fit(decoded.content, decoded.schema_ids)
 
-    types = schema_types(schema, ConverterConfig(Format.AVRO))
+    types = converter_for(ConverterConfig(Format.AVRO), lambda _: schema).types_of(Writer(1)).columns
     columns = (METADATA_COLUMN, *(Column(name.upper(), type_) for name, type_ in types.items()))
     load = ColumnsLoader(columns, exists=True, grow=True)
     return {

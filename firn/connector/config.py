@@ -12,6 +12,7 @@ from typing import Literal
 
 from pydantic import SecretStr
 
+from firn.connector.formats import Format
 from firn.kafka.properties import KafkaProperty
 from firn.proxy import ProxyConfig
 from firn.registry.endpoint import RegistryConfig
@@ -23,30 +24,6 @@ class Method(StrEnum):
 
     SNOWPIPE = "SNOWPIPE"
     SNOWPIPE_STREAMING = "SNOWPIPE_STREAMING"
-
-
-class Format(StrEnum):
-    """What the bytes of a key or value are."""
-
-    AVRO = "avro"  # framed, schema in the registry
-    AVRO_FILE = "avro_file"  # an Avro object container, with its schema, in each record
-    JSON = "json"
-    JSON_ENVELOPE = "json_envelope"  # {"schema": ..., "payload": ...} of Connect's JsonConverter
-    JSON_SCHEMA = "json_schema"  # framed, schema in the registry
-    PROTOBUF = "protobuf"  # framed, schema in the registry
-    STRING = "string"
-    BYTES = "bytes"
-    BOOLEAN = "boolean"
-    SHORT = "short"
-    INTEGER = "integer"
-    LONG = "long"
-    FLOAT = "float"
-    DOUBLE = "double"
-
-    @property
-    def in_registry(self) -> bool:
-        """Whether the schema is in the registry, and its id in front of each record."""
-        return self in (Format.AVRO, Format.JSON_SCHEMA, Format.PROTOBUF)
 
 
 class HeaderFormat(StrEnum):

@@ -11,15 +11,9 @@ from typing import Any, Literal
 from pydantic import SecretStr
 
 from firn.connector.check import Check
-from firn.connector.config import ConverterConfig, Format, HeaderFormat, Method, ProtobufOptions
+from firn.connector.config import ConverterConfig, HeaderFormat, Method, ProtobufOptions
+from firn.connector.formats import CLASSES, INPUT_FORMATS, JSON_CONVERTER, SNOWFLAKE_CLASSES, SNOWFLAKE_JSON, Format
 from firn.connector.parameters.connect import HEADER_CONVERTERS
-from firn.connector.parameters.converters import (
-    CLASSES,
-    INPUT_FORMATS,
-    JSON_CONVERTER,
-    SNOWFLAKE_CLASSES,
-    SNOWFLAKE_JSON,
-)
 from firn.registry.endpoint import RegistryConfig, without_login
 
 Side = Literal["key", "value"]

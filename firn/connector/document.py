@@ -6,9 +6,10 @@ from itertools import groupby
 from pathlib import Path
 
 from firn.connector.conversion import HOIST
+from firn.connector.formats import CLASSES, INPUT_FORMATS
 from firn.connector.parameter import Parameter
 from firn.connector.parameters import PARAMETERS
-from firn.connector.parameters.converters import CLASSES, INPUT_FORMATS, KEY_OPTIONS, VALUE_OPTIONS
+from firn.connector.parameters.converters import KEY_OPTIONS, VALUE_OPTIONS
 from firn.kafka.property_table import PROPERTIES
 
 PATH = Path("docs/configuration.md")

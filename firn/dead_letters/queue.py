@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from firn.connector.config import ConverterConfig, Format, SinkConfig
-from firn.connector.parameters.converters import CLASSES, JSON_CONVERTER
+from firn.connector.config import ConverterConfig, SinkConfig
+from firn.connector.formats import CLASSES, JSON_CONVERTER, Format
 from firn.errors import ConfigError
 from firn.kafka.client import KafkaClient
 from firn.sinks.context import SinkContext

@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from firn.connector.config import ConverterConfig, Format, SinkConfig
+from firn.connector.config import ConverterConfig, SinkConfig
+from firn.connector.formats import Format
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
 from firn.ledger.control import read_all

@@ -1,48 +1,13 @@
-"""Converters of keys, values and headers: their class names, what each means, and the options of each."""
+"""Converters of keys, values and headers, and the options of each. Not for what a class stands for (`formats`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from firn.connector import readers as r
-from firn.connector.config import Format
+from firn.connector.formats import CLASSES, INPUT_FORMATS
 from firn.connector.parameter import Parameter, group, honoured, no_effect, refused
 from firn.connector.parameters.connect import HEADER_CONVERTERS
-
-JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
-SNOWFLAKE_JSON = "com.snowflake.kafka.connector.records.SnowflakeJsonConverter"
-SNOWFLAKE_CLASSES: Mapping[str, Format] = {
-    SNOWFLAKE_JSON: Format.JSON,
-    "com.snowflake.kafka.connector.records.SnowflakeAvroConverter": Format.AVRO,
-    "com.snowflake.kafka.connector.records.SnowflakeAvroConverterWithoutSchemaRegistry": Format.AVRO_FILE,
-    # The spelling of Snowflake's own documentation.
-    "com.snowflake.kafka.connector.records.SnowflakeAvroConverterWithoutSchemaRegistery": Format.AVRO_FILE,
-}
-CLASSES: Mapping[str, Format] = {
-    "io.confluent.connect.avro.AvroConverter": Format.AVRO,
-    JSON_CONVERTER: Format.JSON_ENVELOPE,  # schemas.enable=false makes it JSON
-    "io.confluent.connect.json.JsonSchemaConverter": Format.JSON_SCHEMA,
-    "io.confluent.connect.protobuf.ProtobufConverter": Format.PROTOBUF,
-    "org.apache.kafka.connect.storage.StringConverter": Format.STRING,
-    "org.apache.kafka.connect.converters.ByteArrayConverter": Format.BYTES,
-    "org.apache.kafka.connect.converters.BooleanConverter": Format.BOOLEAN,
-    "org.apache.kafka.connect.converters.ShortConverter": Format.SHORT,
-    "org.apache.kafka.connect.converters.IntegerConverter": Format.INTEGER,
-    "org.apache.kafka.connect.converters.LongConverter": Format.LONG,
-    "org.apache.kafka.connect.converters.FloatConverter": Format.FLOAT,
-    "org.apache.kafka.connect.converters.DoubleConverter": Format.DOUBLE,
-    **SNOWFLAKE_CLASSES,
-}
-# The names of Confluent Cloud's managed connector.
-INPUT_FORMATS: Mapping[str, Format] = {
-    "AVRO": Format.AVRO,
-    "JSON": Format.JSON,
-    "JSON_SR": Format.JSON_SCHEMA,
-    "PROTOBUF": Format.PROTOBUF,
-    "STRING": Format.STRING,
-    "BYTES": Format.BYTES,
-}
 
 _WRITING = "it concerns writing; a sink only reads."
 _BY_ID = "Firn finds a schema by the id in the record, not by subject."

@@ -26,7 +26,7 @@ from spark_jobs.sink.columns.cell_values import (
     shown,
     string_value,
 )
-from spark_jobs.sink.decode.scalars import EXACT, boolean_text
+from spark_jobs.sink.decode.base.scalars import EXACT, boolean_text
 
 # A double has 17 digits: so short a text is cast as well as the shortest one.
 _PLAIN = r"-?[0-9][0-9.]{0,23}"

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from firn.snowflake.columns import DEFAULT_TEXT_LENGTH, MAX_TEXT_LENGTH, ColumnType, Kind
 from spark_jobs.sink.columns.cell_values import UnfitError, is_string, kept, no_value_of, shown, string_value
-from spark_jobs.sink.decode import json_text
-from spark_jobs.sink.decode.capacity import text_bounds, text_bytes
-from spark_jobs.sink.decode.records import MalformedError
+from spark_jobs.sink.decode.base import json_text
+from spark_jobs.sink.decode.base.capacity import text_bounds, text_bytes
+from spark_jobs.sink.decode.base.contract import MalformedError
 
 MAX_BYTES = MAX_TEXT_LENGTH
 """Bytes of UTF-8 that a VARCHAR, VARIANT, OBJECT or ARRAY holds (128 MB)."""

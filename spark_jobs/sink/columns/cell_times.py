@@ -27,7 +27,7 @@ from spark_jobs.sink.columns.cell_values import (
     spread,
     string_value,
 )
-from spark_jobs.sink.decode.scalars import EXACT
+from spark_jobs.sink.decode.base.scalars import EXACT
 
 _YEAR = 31_536_000_000
 # A number below the limit has the unit that so many powers of ten make nanoseconds.

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.snowflake.columns import ColumnType
-from spark_jobs.sink.decode import json_text
+from spark_jobs.sink.decode.base import json_text
 
 _SHOWN = 40
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")

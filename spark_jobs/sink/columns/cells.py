@@ -27,7 +27,7 @@ from spark_jobs.sink.columns.cell_texts import (
 )
 from spark_jobs.sink.columns.cell_times import TimeConverter
 from spark_jobs.sink.columns.cell_values import Converter, UnfitError
-from spark_jobs.sink.decode.capacity import check_size, string_array
+from spark_jobs.sink.decode.base.capacity import check_size, string_array
 
 _CONVERTERS: dict[Kind, Callable[[ColumnType], Converter]] = {
     Kind.NUMBER: NumberConverter,

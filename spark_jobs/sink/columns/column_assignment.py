@@ -16,7 +16,8 @@ from firn.snowflake.columns import METADATA, TIMESTAMPS, Column, ColumnType, Kin
 from spark_jobs.sink.columns.cell_values import shown
 from spark_jobs.sink.columns.cells import Cells, to_cells
 from spark_jobs.sink.columns.matching import column_name
-from spark_jobs.sink.columns.writers import Message, Writer, Writers
+from spark_jobs.sink.columns.writers import Writers
+from spark_jobs.sink.decode.base.contract import Part, Writer
 from spark_jobs.sink.values.bad_records import AMBIGUOUS_FIELD, MISSING_VALUE, UNFITTING_VALUE, UNKNOWN_FIELD, BadRecord
 from spark_jobs.sink.values.table_loaders import ColumnsLoader
 
@@ -39,7 +40,7 @@ class Placement:
         self,
         load: ColumnsLoader,
         schema_ids: pa.Int32Array,
-        messages: Sequence[Message] | None,
+        parts: Sequence[Part] | None,
         types_of: SchemaTypes,
         *,
         strict: bool,
@@ -47,7 +48,7 @@ class Placement:
         self._load, self._rows, self._types_of, self._strict = load, len(schema_ids), types_of, strict
         # 0 stands for "no schema" in the metadata of a tombstone; the registry begins at 1.
         self.schema_ids = pc.if_else(pc.equal(schema_ids, 0), pa.scalar(None, pa.int32()), schema_ids)
-        self.writers = Writers(self.schema_ids, messages)
+        self.writers = Writers(self.schema_ids, parts)
         self.texts: list[pa.StringArray | None] = [None] * len(load.columns)
         self.faults: dict[int, BadRecord] = {}
         self.narrow: list[tuple[int, Column, ColumnType]] = []

@@ -19,7 +19,7 @@ from spark_jobs.sink.columns.fields import split
 from spark_jobs.sink.columns.matching import Matcher, column_name
 from spark_jobs.sink.columns.schema_request import Wishes
 from spark_jobs.sink.columns.value_types import type_of_values
-from spark_jobs.sink.columns.writers import Message, Writer
+from spark_jobs.sink.decode.base.contract import Part, Writer
 from spark_jobs.sink.values.bad_records import NOT_AN_OBJECT, BadRecord
 from spark_jobs.sink.values.table_loaders import ColumnsLoader
 
@@ -46,12 +46,10 @@ class Fitter:
         self._known: set[Writer] = set()
         self.wishes = Wishes()
 
-    def fit(
-        self, content: pa.StringArray, schema_ids: pa.Int32Array, messages: Sequence[Message] | None = None
-    ) -> Fitted:
-        """Fit n JSON texts, none of them null. schema_ids, messages: who wrote them, as `Writers` takes it."""
+    def fit(self, content: pa.StringArray, schema_ids: pa.Int32Array, parts: Sequence[Part] | None = None) -> Fitted:
+        """Fit n JSON texts, none of them null. schema_ids, parts: who wrote them, as `Writers` takes it."""
         fields = split(content)
-        batch = Placement(self._load, schema_ids, messages, self._types_of, strict=self._strict)
+        batch = Placement(self._load, schema_ids, parts, self._types_of, strict=self._strict)
         batch.refuse(fields.not_objects, NOT_AN_OBJECT, "a record without fields has no columns: it must be an object")
         unknown: dict[str, pa.StringArray] = {}
         for field, raw in fields.texts.items():

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.snowflake.columns import CONTENT, METADATA
-from spark_jobs.sink.decode.capacity import counted_by_arrow
+from spark_jobs.sink.decode.base.capacity import counted_by_arrow
 
 _BLANK = " \t\r\n"
 _NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])

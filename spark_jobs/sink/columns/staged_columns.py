@@ -16,7 +16,7 @@ from spark_jobs.sink.columns.column_assignment import SchemaTypes
 from spark_jobs.sink.columns.column_mapping import Fitter
 from spark_jobs.sink.columns.pipe_record import record_texts
 from spark_jobs.sink.columns.schema_request import Wishes
-from spark_jobs.sink.columns.writers import Message
+from spark_jobs.sink.decode.base.contract import Part
 from spark_jobs.sink.values.bad_records import NOT_AN_OBJECT, BadRecord
 from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, TableLoader, VariantLoader
 
@@ -42,7 +42,7 @@ class Shaper(Protocol):
         content: pa.StringArray,
         metadata: pa.StringArray,
         schema_ids: pa.Int32Array,
-        messages: Sequence[Message] | None = None,
+        parts: Sequence[Part] | None = None,
     ) -> Shaped:
         """The columns of n records: JSON texts of content (none null) and metadata; who wrote them, as `Writers`."""
         ...
@@ -78,7 +78,7 @@ class _Variants:
         content: pa.StringArray,
         metadata: pa.StringArray,
         _schema_ids: pa.Int32Array,
-        _messages: Sequence[Message] | None = None,
+        _parts: Sequence[Part] | None = None,
     ) -> Shaped:
         return Shaped((metadata, content))
 
@@ -93,9 +93,9 @@ class _Columns:
         content: pa.StringArray,
         metadata: pa.StringArray,
         schema_ids: pa.Int32Array,
-        messages: Sequence[Message] | None = None,
+        parts: Sequence[Part] | None = None,
     ) -> Shaped:
-        fitted = self._fitter.fit(content, schema_ids, messages)
+        fitted = self._fitter.fit(content, schema_ids, parts)
         return Shaped(tuple(_beside(self._columns, fitted.texts, metadata)), fitted.bad)
 
 
@@ -120,7 +120,7 @@ class _Whole:
         content: pa.StringArray,
         metadata: pa.StringArray,
         _schema_ids: pa.Int32Array,
-        _messages: Sequence[Message] | None = None,
+        _parts: Sequence[Part] | None = None,
     ) -> Shaped:
         texts, refused = record_texts(content, metadata, fields=self._fields)
         detail = "a user's pipe reads the fields of an object, none of them RECORD_METADATA"

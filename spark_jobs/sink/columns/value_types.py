@@ -10,14 +10,8 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firn.snowflake.columns import DEFAULT_TEXT_LENGTH, MAX_PRECISION, ColumnType, Kind
-
-INTEGER = ColumnType(Kind.NUMBER, MAX_PRECISION)
-FLOAT = ColumnType(Kind.FLOAT)
-TEXT = ColumnType(Kind.VARCHAR, DEFAULT_TEXT_LENGTH)
-BOOLEAN = ColumnType(Kind.BOOLEAN)
-ARRAY = ColumnType(Kind.ARRAY)
-VARIANT = ColumnType(Kind.VARIANT)
+from firn.snowflake.columns import MAX_PRECISION, ColumnType, Kind
+from spark_jobs.sink.decode.base.column_types import ARRAY, BOOLEAN, FLOAT, INTEGER, TEXT, VARIANT
 
 _BY_FIRST = {'"': TEXT, "t": BOOLEAN, "f": BOOLEAN, "[": ARRAY, "{": VARIANT}
 _INTEGER = rf"^-?[0-9]{{1,{MAX_PRECISION}}}$"

@@ -1,40 +1,30 @@
-"""What wrote each record of a batch: a schema of the registry and, in Protobuf, one of the messages of its file."""
+"""What wrote each record of a batch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Message: TypeAlias = tuple[int, ...]
-"""The way to a message in the file of a Protobuf schema, step by step."""
+from spark_jobs.sink.decode.base.contract import Part, Writer
 
-FIRST_MESSAGE: Message = (0,)
 _NONE = -1
 
 
-class Writer(NamedTuple):
-    """A schema, by its id, and the message of it that a value is; other kinds of schemas have but one."""
-
-    schema_id: int
-    message: Message = FIRST_MESSAGE
-
-
 class Writers:
-    """The writers of n records. schema_ids: null for no schema; messages: n of them, None where all are the first."""
+    """The writers of n records. schema_ids: null for no schema; parts: as in `Decoded`."""
 
-    def __init__(self, schema_ids: pa.Int32Array, messages: Sequence[Message] | None) -> None:
-        if messages is None:
+    def __init__(self, schema_ids: pa.Int32Array, parts: Sequence[Part] | None) -> None:
+        if parts is None:
             encoded = pc.dictionary_encode(schema_ids)
             self.all = [Writer(each) for each in encoded.dictionary.to_pylist()]
             self._codes = pc.fill_null(encoded.indices, _NONE).to_numpy(zero_copy_only=False)
             return
         numbers: dict[Writer, int] = {}
-        pairs = zip(schema_ids.to_pylist(), messages, strict=True)
+        pairs = zip(schema_ids.to_pylist(), parts, strict=True)
         codes = [_NONE if each is None else numbers.setdefault(Writer(each, m), len(numbers)) for each, m in pairs]
         self.all, self._codes = list(numbers), np.array(codes, np.int64)
 

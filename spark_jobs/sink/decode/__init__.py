@@ -1,15 +1,11 @@
-"""Keys and values of Kafka records to JSON text, one Arrow batch at a time; `converters` chooses the format.
+"""Keys and values of Kafka records to JSON text, one Arrow batch at a time; `converters` finds a format's folder.
 
-Every format is a `Decoder` that tells each malformed record apart by row and reason (`records`). Pure: Arrow in, Arrow
-out; the schema lookup is a callable that the caller gives. Framed formats share `decoder` (Avro, JSON Schema,
-Protobuf), the others `rows` or whole columns.
-Not for: headers and RECORD_METADATA (`spark_jobs.sink.metadata.record_metadata`), reading Kafka, talking to a registry.
+Every family of formats has a folder with the same modules: `converter` (what the registry leads to), `values` (bytes to
+JSON text) and, where it has schemas, `schema` (reads them) and `types` (the columns they ask for); what one family
+needs for itself lies beside them. Families know nothing of each other. They stand on `framing` (Confluent's wire
+format), `connect` (Kafka Connect's data model) and `base` (the contract, and texts that all need). Pure: Arrow in,
+Arrow out; schemas come from a callable. Not for headers and RECORD_METADATA (`metadata`), reading Kafka, or talking to
+a registry.
 
 Why text, and why Avro has two decoders: docs/decisions/0004-converters-give-json-text.md and 0002-two-decoders.md.
 """
-
-from spark_jobs.sink.decode.avro import avro_decoder
-from spark_jobs.sink.decode.records import Decoded, Decoder
-from spark_jobs.sink.values.bad_records import BadRecord
-
-__all__ = ["BadRecord", "Decoded", "Decoder", "avro_decoder"]

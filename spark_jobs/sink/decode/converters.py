@@ -1,65 +1,58 @@
-"""The decoder of a key or value, as the sink's configuration names it.
+"""The converter of a key or value, as the sink's configuration names it: found by its format's folder.
 
-Not for formats themselves, each of which has its module.
+`firn.connector.converters` registers the formats; `decode/<family>/converter.py` makes their converters. Not for
+formats themselves: nothing here knows one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeAlias
+from importlib import import_module
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firn.connector.config import ConverterConfig, Format
-from firn.registry.schemas import RegisteredSchema
-from spark_jobs.sink.decode.avro_file import avro_file_decoder
-from spark_jobs.sink.decode.capacity import counted_by_arrow
-from spark_jobs.sink.decode.framed import framed_decoder
-from spark_jobs.sink.decode.json_envelope import json_envelope_decoder
-from spark_jobs.sink.decode.json_plain import JsonDecoder
-from spark_jobs.sink.decode.numbers import NumberDecoder
-from spark_jobs.sink.decode.records import Decoded, Decoder
-from spark_jobs.sink.decode.render import join
-from spark_jobs.sink.decode.scalars import CLASSIC_ZONE, quoted
-from spark_jobs.sink.decode.text import BytesDecoder, StringDecoder
+from firn.connector.config import ConverterConfig
+from firn.connector.formats import Format
+from spark_jobs.sink.decode.base.capacity import counted_by_arrow
+from spark_jobs.sink.decode.base.column_types import VARIANT, ValueTypes
+from spark_jobs.sink.decode.base.contract import (
+    Converter,
+    ConverterContext,
+    Decoded,
+    Decoder,
+    MakeConverter,
+    SchemaOf,
+    Writer,
+)
+from spark_jobs.sink.decode.base.scalars import CLASSIC_ZONE, quoted
+from spark_jobs.sink.decode.base.texts import join
 
-SchemaOf: TypeAlias = Callable[[int], RegisteredSchema]
 
-
-def decoder_for(
+def converter_for(
     config: ConverterConfig, schema_of: SchemaOf, *, time_zone: str = CLASSIC_ZONE, as_key: bool = False
-) -> Decoder:
-    """The decoder that `config` asks for. Not thread-safe; one per Spark worker.
-
-    schema_of: the registered schema of an id, for framed formats; see `decoder.FramedDecoder` for its errors.
-    time_zone: what a time of day ends with (`scalars.CLASSIC_ZONE` or `STREAMING_ZONE`).
-    as_key: whether it decodes keys, of which a record has exactly one.
-    """
-    decoder = _decoder(config, schema_of, time_zone, as_key)
+) -> Converter:
+    """The converter that `config` asks for. Not thread-safe; one per Spark worker. Arguments: `ConverterContext`."""
+    converter = registered(config.format)(config, ConverterContext(schema_of, time_zone, as_key))
     for field in config.hoist:
-        decoder = HoistDecoder(decoder, field)
-    return decoder
+        converter = hoisted(converter, field)
+    return converter
 
 
-def _decoder(config: ConverterConfig, schema_of: SchemaOf, time_zone: str, as_key: bool) -> Decoder:
-    match config.format:
-        case Format.AVRO | Format.JSON_SCHEMA | Format.PROTOBUF:
-            return framed_decoder(config.format, schema_of, config, time_zone)
-        case Format.AVRO_FILE:
-            return avro_file_decoder(time_zone, as_key=as_key)
-        case Format.JSON:
-            return JsonDecoder(null_is_tombstone=config.json_null_is_tombstone)
-        case Format.JSON_ENVELOPE:
-            return json_envelope_decoder(time_zone, config.null_defaults)
-        case Format.STRING:
-            return StringDecoder()
-        case Format.BYTES:
-            return BytesDecoder()
-        case _:
-            return NumberDecoder(config.format)
+def registered(format: Format) -> MakeConverter:
+    """What makes the converters of a format: the function `converter` in the folder of its family."""
+    found: MakeConverter = import_module(f"{__package__}.{format.registered.family}.converter").converter
+    return found
+
+
+def hoisted(inner: Converter, field: str) -> Converter:
+    """A converter whose values are objects of one field, which holds what `inner` gives."""
+
+    def types_of(writer: Writer) -> ValueTypes:
+        return ValueTypes(VARIANT, {field: inner.types_of(writer).type})
+
+    return Converter(HoistDecoder(inner, field).decode, types_of)
 
 
 class HoistDecoder:

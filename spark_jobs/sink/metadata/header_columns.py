@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.connector.config import HeaderFormat
-from spark_jobs.sink.decode.capacity import text_bounds
-from spark_jobs.sink.decode.text import BytesDecoder, json_strings, utf8_text
+from spark_jobs.sink.decode.base.capacity import text_bounds
+from spark_jobs.sink.decode.base.texts import json_strings, utf8_text
+from spark_jobs.sink.decode.primitive.values import BytesDecoder
 from spark_jobs.sink.metadata.headers import header_text
 
 _INTEGER = r"^(?:0|-?[1-9][0-9]{0,17})$"

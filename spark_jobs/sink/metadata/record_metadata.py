@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.connector.config import HeaderFormat, MetadataConfig
-from spark_jobs.sink.decode.render import Parts, join, objects
-from spark_jobs.sink.decode.scalars import quoted
+from spark_jobs.sink.decode.base.scalars import quoted
+from spark_jobs.sink.decode.base.texts import Parts, join, objects
 from spark_jobs.sink.metadata.header_columns import header_texts
 
 # Kafka's timestamp types (`firn.kafka.message_columns.RECORDS`); anything else has no timestamp.

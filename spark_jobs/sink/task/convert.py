@@ -5,6 +5,7 @@ Not for single formats (`decode`) or for where rows go (`files`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,11 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firn.connector.config import Format, SinkConfig
+from firn.connector.config import SinkConfig
 from firn.kafka.partitions import TopicPartition
 from spark_jobs.sink.columns.staged_columns import Shaper
-from spark_jobs.sink.decode.protobuf import messages_of
-from spark_jobs.sink.decode.records import MAX_TEXT, Decoded, Decoder
+from spark_jobs.sink.decode.base.contract import MAX_TEXT, Decoded, Decoder, Part
 from spark_jobs.sink.metadata.record_metadata import record_metadata
 from spark_jobs.sink.task.worker import now_ms
 from spark_jobs.sink.values.bad_records import TOO_LARGE, UNREADABLE_HEADER, BadRecord
@@ -40,16 +40,30 @@ class Converted:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Decoded values and the row of the batch that each belongs to; None: row by row."""
+    """Decoded values (see `Decoded`) and the row of the batch that each belongs to; None: row by row."""
 
     content: pa.StringArray
     schema_ids: pa.Int32Array
+    parts: Sequence[Part] | None
     of: npt.NDArray[np.int64] | None
+
+    @classmethod
+    def decoded(cls, values: Decoded) -> _Rows:
+        """All values of a batch."""
+        return cls(values.content, values.schema_ids, values.parts, values.origin)
 
     def only(self, rows: npt.NDArray[np.int64]) -> _Rows:
         """Some of them, by position."""
         at = pa.array(rows)
-        return _Rows(self.content.take(at), self.schema_ids.take(at), rows if self.of is None else self.of[rows])
+        parts = None if self.parts is None else [self.parts[row] for row in rows.tolist()]
+        return _Rows(self.content.take(at), self.schema_ids.take(at), parts, rows if self.of is None else self.of[rows])
+
+    def before(self, row: int) -> _Rows:
+        """What was decoded from the rows of the batch in front of `row`."""
+        count = row if self.of is None else int(np.searchsorted(self.of, row))
+        parts = None if self.parts is None else self.parts[:count]
+        of = None if self.of is None else self.of[:count]
+        return _Rows(self.content.slice(0, count), self.schema_ids.slice(0, count), parts, of)
 
 
 def convert(
@@ -65,9 +79,9 @@ def convert(
     strict = config.errors.tolerance == "none"
     if bad and strict:
         bad = bad[:1]
-        rows = _before(values, bad[0].row)
+        rows = _Rows.decoded(values).before(bad[0].row)
     else:
-        rows = _without(_Rows(values.content, values.schema_ids, values.origin), bad)
+        rows = _without(_Rows.decoded(values), bad)
     rows = _tombstones(rows, ignore=config.null_values == "ignore")
     picked = batch.slice(0, len(rows.content)) if rows.of is None else batch.take(pa.array(rows.of))
     offsets = picked.column("offset")
@@ -85,9 +99,7 @@ def convert(
         push_time=now_ms(),
         fields=config.metadata,
     )
-    tells_messages = config.value.format is Format.PROTOBUF and shaper.wishes is not None
-    messages = messages_of(picked.column("value")) if tells_messages else None
-    shaped = shaper.shape(rows.content, metadata, rows.schema_ids, messages)
+    shaped = shaper.shape(rows.content, metadata, rows.schema_ids, rows.parts)
     converted = Converted(offsets.to_numpy(), shaped.columns, bad, _seen(rows.schema_ids))
     return _without_unshaped(converted, rows, shaped.bad, strict=strict) if shaped.bad else converted
 
@@ -148,13 +160,6 @@ def _without(rows: _Rows, bad: tuple[BadRecord, ...]) -> _Rows:
     return rows.only(np.flatnonzero(~np.isin(of, [each.row for each in bad])))
 
 
-def _before(values: Decoded, row: int) -> _Rows:
-    """What was decoded from the rows in front of `row`."""
-    count = row if values.origin is None else int(np.searchsorted(values.origin, row))
-    origin = None if values.origin is None else values.origin[:count]
-    return _Rows(values.content.slice(0, count), values.schema_ids.slice(0, count), origin)
-
-
 def _tombstones(rows: _Rows, *, ignore: bool) -> _Rows:
     """Records without a value: left out, or empty objects as the official connector writes them."""
     if rows.content.null_count == 0:
@@ -162,7 +167,7 @@ def _tombstones(rows: _Rows, *, ignore: bool) -> _Rows:
     if ignore:
         return rows.only(np.flatnonzero(rows.content.is_valid()))
     schema_ids = pc.if_else(rows.content.is_null(), TOMBSTONE_SCHEMA_ID, rows.schema_ids)
-    return _Rows(pc.fill_null(rows.content, TOMBSTONE), schema_ids.cast(pa.int32()), rows.of)
+    return replace(rows, content=pc.fill_null(rows.content, TOMBSTONE), schema_ids=schema_ids.cast(pa.int32()))
 
 
 def _along(column: pa.Array, rows: _Rows) -> pa.Array:

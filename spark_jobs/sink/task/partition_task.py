@@ -31,7 +31,7 @@ from firn.snowflake.identifiers import table_for
 from spark_jobs.sink.columns.schema_request import Wishes, wanted
 from spark_jobs.sink.columns.staged_columns import shaper_for
 from spark_jobs.sink.dead_letters.tolerance import Tolerance
-from spark_jobs.sink.decode.records import Decoder, OutputTooLargeError
+from spark_jobs.sink.decode.base.contract import Decoder, OutputTooLargeError
 from spark_jobs.sink.methods.base import PartitionRange, TaskSide
 from spark_jobs.sink.task.convert import Converted, convert
 from spark_jobs.sink.task.worker import (

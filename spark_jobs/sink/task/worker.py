@@ -25,10 +25,8 @@ from firn.sinks.context import SinkContext
 from firn.snowflake.columns import ColumnType
 from firn.snowflake.connection import SnowflakeLogin, close_quietly, open_connection
 from spark_jobs.sink.columns.column_assignment import SchemaTypes
-from spark_jobs.sink.columns.schema_types import schema_types
-from spark_jobs.sink.columns.writers import Writer
-from spark_jobs.sink.decode.converters import decoder_for
-from spark_jobs.sink.decode.records import Decoder
+from spark_jobs.sink.decode.base.contract import Converter, Decoder, Writer
+from spark_jobs.sink.decode.converters import converter_for
 from spark_jobs.sink.methods.base import InSession
 
 _sessions: dict[SnowflakeLogin, SnowflakeConnection] = {}
@@ -52,14 +50,14 @@ def now_ms() -> int:
 
 def decoders_of(context: SinkContext) -> tuple[Decoder, Decoder]:
     """The decoders of this worker for the sink's values and keys."""
-    value = _decoder("value", context.config.value, context.value_registry)
-    return value, _decoder("key", context.config.key, context.key_registry)
+    value = _converter("value", context.config.value, context.value_registry)
+    return value, _converter("key", context.config.key, context.key_registry)
 
 
 @lru_cache(maxsize=8)
-def _decoder(side: str, config: ConverterConfig, registry: RegistryLogin | None) -> Decoder:
+def _converter(side: str, config: ConverterConfig, registry: RegistryLogin | None) -> Converter:
     """One per side, also where both are configured alike: a decoder is not made to be used within itself."""
-    return decoder_for(config, _schemas(registry), as_key=side == "key")
+    return converter_for(config, _schemas(registry), as_key=side == "key")
 
 
 def schema_types_of(context: SinkContext) -> SchemaTypes:
@@ -69,11 +67,11 @@ def schema_types_of(context: SinkContext) -> SchemaTypes:
 
 @lru_cache(maxsize=8)
 def _schema_types(config: ConverterConfig, registry: RegistryLogin | None) -> SchemaTypes:
-    schema_of = _schemas(registry)
+    converter = _converter("value", config, registry)
 
     @lru_cache(maxsize=1024)
     def types_of(writer: Writer) -> Mapping[str, ColumnType]:
-        return schema_types(schema_of(writer.schema_id), config, writer.message)
+        return converter.types_of(writer).columns
 
     return types_of
 

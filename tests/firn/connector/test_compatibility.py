@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from firn.connector.formats import CLASSES
 from firn.connector.parameters import PARAMETERS
-from firn.connector.parameters.converters import CLASSES
-from spark_jobs.sink.decode import records
+from spark_jobs.sink.decode.base import contract
 from tests.firn.connector import test_official_vectors as configurations
 from tests.firn.snowflake import test_identifiers as identifiers
 from tests.spark_jobs.sink import test_official_connector as rows
-from tests.spark_jobs.sink.decode import test_connect as connect
-from tests.spark_jobs.sink.decode import test_json_plain as json_plain
+from tests.spark_jobs.sink.decode.connect import test_connect as connect
+from tests.spark_jobs.sink.decode.json import test_plain as json_plain
 
 PAGE = Path("docs/compatibility.md").read_text(encoding="utf-8")
 _CELL = re.compile(r"(?<!\\)\|")
@@ -64,7 +64,7 @@ def test_every_converter_is_on_the_page() -> None:
 
 
 def test_every_reason_of_a_bad_record_is_on_the_page_and_no_other() -> None:
-    reasons = {value for name, value in vars(records).items() if name.isupper() and isinstance(value, str)}
+    reasons = {value for name, value in vars(contract).items() if name.isupper() and isinstance(value, str)}
     of_page = {row[0].strip("`") for row in table(section("What is refused that was dropped or kept silently"))}
     assert {each for each in of_page if re.fullmatch(r"[a-z_0-9]+", each)} == reasons
 

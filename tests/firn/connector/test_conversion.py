@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from firn.connector.config import ConverterConfig, Format, HeaderFormat, Method, ProtobufOptions, SinkConfig
+from firn.connector.config import ConverterConfig, HeaderFormat, Method, ProtobufOptions, SinkConfig
+from firn.connector.formats import Format
 from firn.connector.parse import check_sink_config, parse_sink_config
 from tests.support.connectors import MINIMAL
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from firn.connector.config import Format, Method, SinkConfig
+from firn.connector.config import Method, SinkConfig
 from firn.connector.file import read_connector_file
+from firn.connector.formats import Format
 from firn.connector.outcome import CheckedConfig
 from firn.connector.parameters import PARAMETERS
 from firn.connector.parse import check_sink_config, parse_sink_config

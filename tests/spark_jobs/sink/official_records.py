@@ -23,8 +23,8 @@ from firn.kafka.message_columns import RECORDS
 from firn.kafka.partitions import TopicPartition
 from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.columns.staged_columns import shaper_for
-from spark_jobs.sink.decode.converters import decoder_for
-from spark_jobs.sink.decode.scalars import CLASSIC_ZONE, STREAMING_ZONE
+from spark_jobs.sink.decode.base.scalars import CLASSIC_ZONE, STREAMING_ZONE
+from spark_jobs.sink.decode.converters import converter_for
 from spark_jobs.sink.task.convert import Converted, convert
 from spark_jobs.sink.values.table_loaders import VariantLoader
 from tests.support.vectors import exact, vectors
@@ -85,8 +85,8 @@ class Record:
             TopicPartition(self.topic, self.partition),
             self._batch(),
             (
-                decoder_for(config.value, lambda _: schema, time_zone=zone),
-                decoder_for(config.key, lambda _: schema, time_zone=zone, as_key=True),
+                converter_for(config.value, lambda _: schema, time_zone=zone),
+                converter_for(config.key, lambda _: schema, time_zone=zone, as_key=True),
             ),
             shaper_for(VariantLoader(), lambda _schema_id: {}, strict=True),
         )

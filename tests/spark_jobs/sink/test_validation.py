@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives import serialization as ser
 from cryptography.hazmat.primitives.asymmetric import rsa
 from pydantic import SecretStr
 
-from firn.connector.config import ConverterConfig, ErrorsConfig, Format, SinkConfig, SnowflakeConfig
+from firn.connector.config import ConverterConfig, ErrorsConfig, SinkConfig, SnowflakeConfig
+from firn.connector.formats import Format
 from firn.kafka.client import client_from_settings
 from firn.kafka.properties import KafkaProperty
 from firn.operations.validation.kafka_and_registry import check_dead_letters

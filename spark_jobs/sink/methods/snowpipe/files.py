@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from firn.connector.config import BufferConfig
 from spark_jobs.sink.columns.staged_columns import file_columns
-from spark_jobs.sink.decode.capacity import text_bounds
+from spark_jobs.sink.decode.base.capacity import text_bounds
 from spark_jobs.sink.methods.base import PartitionRange
 from spark_jobs.sink.methods.snowpipe.stage import Stage
 from spark_jobs.sink.values.reports import Receipt

@@ -16,7 +16,7 @@ import numpy as np
 import orjson
 from hypothesis import strategies as st
 
-from spark_jobs.sink.decode.connect import DATE, DECIMAL, TIME, TIMESTAMP, Schema, Type
+from spark_jobs.sink.decode.connect.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, Type
 
 Json = Any
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampled_from(

@@ -9,11 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from firn.connector.config import ConverterConfig, Format, ProtobufOptions
+from firn.connector.config import ConverterConfig, ProtobufOptions
+from firn.connector.formats import Format
 from firn.registry.schemas import RegisteredSchema
-from spark_jobs.sink.decode.converters import decoder_for
-from spark_jobs.sink.decode.records import Decoded, Decoder
-from spark_jobs.sink.decode.scalars import CLASSIC_ZONE
+from spark_jobs.sink.decode.base.contract import Decoded, Decoder
+from spark_jobs.sink.decode.base.scalars import CLASSIC_ZONE
+from spark_jobs.sink.decode.converters import converter_for
 
 FRAME = b"\0\0\0\0\1"
 
@@ -27,7 +28,7 @@ def decoder(schema: RegisteredSchema, options: ProtobufOptions | None = None) ->
     """The converter of this kind of schema; it compiles the schema with the first value."""
     format = {"JSON": Format.JSON_SCHEMA, "PROTOBUF": Format.PROTOBUF}[schema.kind]
     config = ConverterConfig(format, protobuf=options or ProtobufOptions())
-    return decoder_for(config, lambda _: schema, time_zone=CLASSIC_ZONE)
+    return converter_for(config, lambda _: schema, time_zone=CLASSIC_ZONE)
 
 
 def decode(schema: RegisteredSchema, *values: bytes | None, options: ProtobufOptions | None = None) -> Decoded:

@@ -10,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firn.connector.config import ConverterConfig, Format
+from firn.connector.config import ConverterConfig
+from firn.connector.formats import Format
 from firn.registry.schemas import RegisteredSchema
-from spark_jobs.sink.decode import capacity
-from spark_jobs.sink.decode.converters import decoder_for
-from spark_jobs.sink.decode.records import OutputTooLargeError
+from spark_jobs.sink.decode.base import capacity
+from spark_jobs.sink.decode.base.contract import OutputTooLargeError
+from spark_jobs.sink.decode.converters import converter_for
 
 ROWS, LENGTH = 40, 100
 ONE, OTHER = b"\0\0\0\0\1", b"\0\0\0\0\2"
@@ -50,7 +51,7 @@ def test_a_batch_that_becomes_too_much_text_is_not_decoded_at_once(
     format: Format, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(capacity, "MAX_BYTES", ROWS * LENGTH - 1)
-    decoder = decoder_for(ConverterConfig(format), lambda _: SCHEMAS[format])
+    decoder = converter_for(ConverterConfig(format), lambda _: SCHEMAS[format])
     batch = pa.array([values(format, number) for number in range(ROWS)], pa.binary())
     with pytest.raises(OutputTooLargeError):
         decoder.decode(batch)
@@ -84,8 +85,8 @@ NAMED_OFTEN = """
 import json, resource, sys
 import pyarrow as pa
 from firn.registry.schemas import RegisteredSchema
-from spark_jobs.sink.decode import avro_decoder
-from spark_jobs.sink.decode.records import OutputTooLargeError
+from spark_jobs.sink.decode.avro.converter import avro_decoder
+from spark_jobs.sink.decode.base.contract import OutputTooLargeError
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

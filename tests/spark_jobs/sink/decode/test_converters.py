@@ -15,13 +15,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from firn.connector.config import ConverterConfig, Format
+from firn.connector.config import ConverterConfig
+from firn.connector.formats import Format
 from firn.registry.schemas import RegisteredSchema
-from spark_jobs.sink.decode.converters import HoistDecoder, decoder_for
-from spark_jobs.sink.decode.records import Decoded, Decoder
-from spark_jobs.sink.decode.scalars import STREAMING_ZONE
+from spark_jobs.sink.decode.base.contract import Decoded, Decoder
+from spark_jobs.sink.decode.base.scalars import STREAMING_ZONE
+from spark_jobs.sink.decode.converters import HoistDecoder, converter_for
 from spark_jobs.sink.values.bad_records import INVALID_JSON, BadRecord
-from tests.spark_jobs.sink.avro_cases import Json, frame, parsed, write
+from tests.spark_jobs.sink.decode.avro_cases import Json, frame, parsed, write
 
 SCHEMAS = {
     Format.AVRO: RegisteredSchema("AVRO", '"string"'),
@@ -57,7 +58,7 @@ VALUES = {
 
 @cache
 def decoder(config: ConverterConfig) -> Decoder:
-    return decoder_for(config, lambda _: SCHEMAS[config.format], time_zone=STREAMING_ZONE, as_key=True)
+    return converter_for(config, lambda _: SCHEMAS[config.format], time_zone=STREAMING_ZONE, as_key=True)
 
 
 def decode(config: ConverterConfig, *values: bytes | None) -> Decoded:

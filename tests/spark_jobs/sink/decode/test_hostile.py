@@ -11,13 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firn.connector.config import ConverterConfig, Format
+from firn.connector.config import ConverterConfig
+from firn.connector.formats import Format
 from firn.registry.schemas import RegisteredSchema
-from spark_jobs.sink.decode import Decoded, capacity
-from spark_jobs.sink.decode.converters import decoder_for
-from spark_jobs.sink.decode.records import OutputTooLargeError
-from spark_jobs.sink.decode.scalars import MAX_DECIMAL_BYTES
-from tests.spark_jobs.sink.avro_cases import frame, write
+from spark_jobs.sink.decode.base import capacity
+from spark_jobs.sink.decode.base.contract import Decoded, OutputTooLargeError
+from spark_jobs.sink.decode.base.scalars import MAX_DECIMAL_BYTES
+from spark_jobs.sink.decode.converters import converter_for
+from tests.spark_jobs.sink.decode.avro_cases import frame, write
 
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}
 PROTOBUF_DECIMAL = """syntax = "proto3"; package confluent.type;
@@ -33,7 +34,7 @@ def at_once() -> Iterator[None]:
 
 
 def decode(format: Format, value: bytes, schema: RegisteredSchema | None = None) -> Decoded:
-    decoder = decoder_for(ConverterConfig(format), lambda _: schema or RegisteredSchema("AVRO", '"null"'))
+    decoder = converter_for(ConverterConfig(format), lambda _: schema or RegisteredSchema("AVRO", '"null"'))
     return decoder.decode(pa.array([value], pa.binary()))
 
 
@@ -171,7 +172,7 @@ def test_types_that_use_the_one_before_are_no_deep_stack() -> None:
 def test_a_batch_that_is_more_than_an_array_holds_is_for_the_sink_to_halve(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capacity, "MAX_BYTES", 100_000)
     enum = {"type": "enum", "name": "e", "symbols": ["x" * 1_000]}
-    decoder = decoder_for(ConverterConfig(Format.AVRO), lambda _: RegisteredSchema("AVRO", json.dumps([enum])))
+    decoder = converter_for(ConverterConfig(Format.AVRO), lambda _: RegisteredSchema("AVRO", json.dumps([enum])))
     assert not decoder.decode(pa.array([frame(b"\x00\x00")] * 90, pa.binary())).bad
     with pytest.raises(OutputTooLargeError):
         decoder.decode(pa.array([frame(b"\x00\x00")] * 110, pa.binary()))

@@ -8,15 +8,16 @@ import socket
 import pyarrow as pa
 import pytest
 
-from firn.connector.config import ConverterConfig, Format
+from firn.connector.config import ConverterConfig
+from firn.connector.formats import Format
 from firn.errors import AuthenticationError, ConfigError, FirnError, TransientError
 from firn.registry.faults import UnknownSchemaError
 from firn.registry.login import RegistryLogin, registry_client
 from firn.registry.schemas import RegisteredSchema, registered_schema
-from spark_jobs.sink.decode import records
-from spark_jobs.sink.decode.converters import decoder_for
-from spark_jobs.sink.decode.records import Decoded
-from tests.spark_jobs.sink.avro_cases import Json, frame, write
+from spark_jobs.sink.decode.base import contract
+from spark_jobs.sink.decode.base.contract import Decoded
+from spark_jobs.sink.decode.converters import converter_for
+from tests.spark_jobs.sink.decode.avro_cases import Json, frame, write
 from tests.spark_jobs.sink.decode.test_converters import VALUES, container
 from tests.support.answering import answering
 
@@ -48,7 +49,7 @@ def schema_of(schema_id: int) -> RegisteredSchema:
 
 
 def decode(format_: Format, *values: bytes | None) -> Decoded:
-    return decoder_for(ConverterConfig(format_), schema_of).decode(pa.array(values, pa.binary()))
+    return converter_for(ConverterConfig(format_), schema_of).decode(pa.array(values, pa.binary()))
 
 
 GOOD: dict[Format, tuple[bytes, str]] = VALUES | {
@@ -112,7 +113,7 @@ def test_a_malformed_record_has_its_reason_and_its_neighbours_land(format_: Form
 
 
 def test_every_reason_is_shown_here() -> None:
-    reasons = {word for name, word in vars(records).items() if name.isupper() and isinstance(word, str)}
+    reasons = {word for name, word in vars(contract).items() if name.isupper() and isinstance(word, str)}
     of_tables = {"not_an_object", "unknown_field", "unfitting_value", "missing_value", "ambiguous_field"}
     elsewhere = {
         "too_large",
@@ -150,8 +151,8 @@ OVERSIZED = [
 def test_what_no_variant_holds_is_too_large(format_: Format, value: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     good, text = GOOD[format_]
     assert not decode(format_, value).bad
-    monkeypatch.setattr(records, "MAX_TEXT", 90)
-    monkeypatch.setattr("spark_jobs.sink.decode.vector.MAX_TEXT", 90)
+    monkeypatch.setattr(contract, "MAX_TEXT", 90)
+    monkeypatch.setattr("spark_jobs.sink.decode.avro.vector.MAX_TEXT", 90)
     decoded = decode(format_, good, None, value, good)
     assert decoded.content.to_pylist() == [text, None, None, text]
     assert [(bad.row, bad.reason) for bad in decoded.bad] == [(2, "too_large")]
@@ -160,7 +161,7 @@ def test_what_no_variant_holds_is_too_large(format_: Format, value: bytes, monke
 def decoded_with(url: str, format_: Format, **limits: float) -> Decoded:
     client = registry_client(RegistryLogin((url,)))
     client._rest_client.session.timeout = limits.get("timeout", 5.0)
-    decoder = decoder_for(ConverterConfig(format_), lambda schema_id: registered_schema(client, schema_id))
+    decoder = converter_for(ConverterConfig(format_), lambda schema_id: registered_schema(client, schema_id))
     return decoder.decode(pa.array([b"junk", frame(b"\0", 1)], pa.binary()))
 
 

@@ -15,12 +15,13 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.message_factory import GetMessageClass
 from google.type.phone_number_pb2 import PhoneNumber
 
-from firn.connector.config import ConverterConfig, Format
+from firn.connector.config import ConverterConfig
+from firn.connector.formats import Format
 from firn.registry.login import login_from_secret, registry_client
 from firn.registry.schemas import RegisteredSchema, registered_schema
 from firn.secrets import RegistrySecret, read_secret
-from spark_jobs.sink.decode.converters import decoder_for
-from spark_jobs.sink.decode.protobuf_schema import root_file
+from spark_jobs.sink.decode.converters import converter_for
+from spark_jobs.sink.decode.protobuf.schema import root_file
 
 pytestmark = pytest.mark.stack
 RUN = uuid4().hex[:8]
@@ -34,7 +35,7 @@ def client(stack: Any) -> SchemaRegistryClient:
 
 
 def row(client: SchemaRegistryClient, format: Format, value: bytes) -> Any:
-    decoder = decoder_for(ConverterConfig(format), lambda schema_id: registered_schema(client, schema_id))
+    decoder = converter_for(ConverterConfig(format), lambda schema_id: registered_schema(client, schema_id))
     decoded = decoder.decode(pa.array([value], pa.binary()))
     assert decoded.bad == ()
     assert decoded.schema_ids.to_pylist() == [int.from_bytes(value[1:5], "big")]

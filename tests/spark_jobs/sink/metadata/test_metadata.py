@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from firn.connector.config import HeaderFormat, MetadataConfig
 from spark_jobs.sink.metadata.record_metadata import record_metadata
-from tests.spark_jobs.sink.avro_cases import parsed
+from tests.spark_jobs.sink.decode.avro_cases import parsed
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 Headers = list[tuple[str, bytes | None]] | None

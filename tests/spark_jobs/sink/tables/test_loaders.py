@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from firn.connector.config import ConverterConfig, Format, SinkConfig
+from firn.connector.config import ConverterConfig, SinkConfig
+from firn.connector.formats import Format
 from firn.errors import ConfigError
 from firn.snowflake.columns import Column, Columns, column_type
 from firn.snowflake.identifiers import Namespace

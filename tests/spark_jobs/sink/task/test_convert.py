@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from firn.connector.config import ConverterConfig, ErrorsConfig, Format, SinkConfig
+from firn.connector.config import ConverterConfig, ErrorsConfig, SinkConfig
+from firn.connector.formats import Format
 from firn.kafka.message_columns import RECORDS
 from firn.kafka.partitions import TopicPartition
 from spark_jobs.sink.columns.schema_request import Wishes
 from spark_jobs.sink.columns.staged_columns import Shaped, shaper_for
-from spark_jobs.sink.decode.records import MAX_TEXT, Decoded
+from spark_jobs.sink.decode.base.contract import MAX_TEXT, Decoded
 from spark_jobs.sink.task.convert import Converted, convert
 from spark_jobs.sink.values.bad_records import BadRecord
 from spark_jobs.sink.values.table_loaders import VariantLoader

@@ -18,8 +18,8 @@ from firn.retry import RETRIES, with_retries
 from firn.snowflake.columns import METADATA_COLUMN, Column, column_type
 from spark_jobs.sink.dead_letters import tolerance
 from spark_jobs.sink.dead_letters.writer import Published
-from spark_jobs.sink.decode.records import Decoded, OutputTooLargeError
-from spark_jobs.sink.decode.text import StringDecoder
+from spark_jobs.sink.decode.base.contract import Decoded, OutputTooLargeError
+from spark_jobs.sink.decode.primitive.values import StringDecoder
 from spark_jobs.sink.methods.base import PartitionRange
 from spark_jobs.sink.task import partition_task
 from spark_jobs.sink.values.bad_records import MALFORMED_AVRO, NOT_LOOKED_UP, BadRecord

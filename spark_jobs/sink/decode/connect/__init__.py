@@ -1,0 +1,1 @@
+"""Kafka Connect's data model: what the formats with schemas of their own share."""

@@ -1,0 +1,1 @@
+"""Confluent's wire format: a schema id in front of each value."""

@@ -1,0 +1,1 @@
+"""JSON: plain, in Connect's envelope, and framed with a JSON Schema."""

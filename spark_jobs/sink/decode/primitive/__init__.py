@@ -1,0 +1,1 @@
+"""Strings, bytes, booleans and numbers of Kafka's own serializers."""

@@ -1,0 +1,1 @@
+"""Protobuf, framed with a schema id."""
