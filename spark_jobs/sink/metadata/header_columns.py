@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 
 from firn.connector.config import HeaderFormat
 from spark_jobs.sink.decode.base.capacity import text_bounds
-from spark_jobs.sink.decode.base.texts import json_strings, utf8_text
-from spark_jobs.sink.decode.primitive.values import BytesDecoder
+from spark_jobs.sink.decode.base.texts import base64_strings, json_strings, utf8_text
 from spark_jobs.sink.metadata.headers import header_text
 
 _INTEGER = r"^(?:0|-?[1-9][0-9]{0,17})$"
@@ -48,7 +47,7 @@ def header_texts(values: pa.BinaryArray, header_format: HeaderFormat = HeaderFor
         case HeaderFormat.STRING:
             texts = json_strings(utf8_text(values))
         case HeaderFormat.BYTES:
-            texts = BytesDecoder().decode(values).content
+            texts = base64_strings(values)
     return pc.fill_null(texts, "null")
 
 

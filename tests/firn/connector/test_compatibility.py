@@ -9,7 +9,7 @@ import pytest
 
 from firn.connector.formats import CLASSES
 from firn.connector.parameters import PARAMETERS
-from spark_jobs.sink.decode.base import contract
+from spark_jobs.sink.values import bad_records
 from tests.firn.connector import test_official_vectors as configurations
 from tests.firn.snowflake import test_identifiers as identifiers
 from tests.spark_jobs.sink import test_official_connector as rows
@@ -64,7 +64,7 @@ def test_every_converter_is_on_the_page() -> None:
 
 
 def test_every_reason_of_a_bad_record_is_on_the_page_and_no_other() -> None:
-    reasons = {value for name, value in vars(contract).items() if name.isupper() and isinstance(value, str)}
+    reasons = {value for name, value in vars(bad_records).items() if name.isupper() and isinstance(value, str)}
     of_page = {row[0].strip("`") for row in table(section("What is refused that was dropped or kept silently"))}
     assert {each for each in of_page if re.fullmatch(r"[a-z_0-9]+", each)} == reasons
 

@@ -6,6 +6,7 @@ Not for single values (`scalars`), nor for what a format's columns mean.
 from __future__ import annotations
 
 import re
+from binascii import b2a_base64
 from typing import TypeAlias
 
 import numpy as np
@@ -100,6 +101,12 @@ def objects(offsets: np.ndarray, keys: pa.StringArray, values: pa.StringArray) -
 def json_strings(text: pa.StringArray) -> pa.StringArray:
     """Each text as a JSON string; null stays null."""
     return join(['"', escaped(text), '"'])
+
+
+def base64_strings(values: pa.BinaryArray) -> pa.StringArray:
+    """Bytes as JSON strings of base64 (RFC 4648, with padding); null stays null."""
+    text = string_array(None if value is None else b2a_base64(value, newline=False) for value in values.to_pylist())
+    return join(['"', text, '"'])
 
 
 def utf8_text(values: pa.BinaryArray) -> pa.StringArray:

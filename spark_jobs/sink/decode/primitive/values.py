@@ -6,8 +6,6 @@ and bytes become base64. Not for: JSON in a string (`json_plain`).
 
 from __future__ import annotations
 
-from binascii import b2a_base64
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -15,10 +13,10 @@ import pyarrow.compute as pc
 
 from firn.connector.formats import Format
 from spark_jobs.sink.decode.base import contract
-from spark_jobs.sink.decode.base.capacity import counted_by_arrow, string_array, text_bytes
+from spark_jobs.sink.decode.base.capacity import counted_by_arrow, text_bytes
 from spark_jobs.sink.decode.base.contract import Decoded
 from spark_jobs.sink.decode.base.rows import no_schema_ids
-from spark_jobs.sink.decode.base.texts import double_texts, join, json_strings, utf8_text
+from spark_jobs.sink.decode.base.texts import base64_strings, double_texts, json_strings, utf8_text
 from spark_jobs.sink.values.bad_records import SCHEMA_MISMATCH, TOO_LARGE, WRONG_SIZE, BadRecord
 
 _DETAIL = f"the record becomes more than {contract.MAX_TEXT} characters of JSON"
@@ -38,9 +36,8 @@ class BytesDecoder:
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """Decode one batch (n rows in, n out; null stays null)."""
-        text = string_array(None if value is None else b2a_base64(value, newline=False) for value in values.to_pylist())
         with counted_by_arrow():
-            return _judged(join(['"', text, '"']))
+            return _judged(base64_strings(values))
 
 
 def _judged(texts: pa.StringArray) -> Decoded:

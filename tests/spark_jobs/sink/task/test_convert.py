@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
-from firn.connector.config import ConverterConfig, ErrorsConfig, SinkConfig
-from firn.connector.formats import Format
+from firn.connector.config import ErrorsConfig, SinkConfig
 from firn.kafka.message_columns import RECORDS
 from firn.kafka.partitions import TopicPartition
 from spark_jobs.sink.columns.schema_request import Wishes
@@ -118,27 +119,31 @@ def test_a_text_of_more_bytes_than_a_variant_takes_is_bad_however_few_its_charac
 
 
 class Noting:
-    """A shaper of typed columns that notes which messages it was told of."""
+    """A shaper of typed columns that notes which parts of their schemas it was told of."""
 
     def __init__(self) -> None:
         self.wishes: Wishes | None = Wishes()
-        self.messages: list[object] = []
+        self.parts: list[object] = []
 
     def shape(self, content: pa.StringArray, *more: object) -> Shaped:
-        self.messages.append(more[-1])
+        self.parts.append(more[-1])
         return Shaped((content,))
 
 
-def test_typed_columns_are_told_which_message_of_a_protobuf_schema_each_value_is() -> None:
-    head, noting = b"\0\0\0\0\5", Noting()
-    values = [head + b"\0", None, head + b"\2\2rest", head + b"\4\2\0", b"bad"]
-    rows = batch(5).set_column(4, "value", pa.array(values, pa.binary()))
-    value = decoded(["{}", None, "{}", "{}", None], BadRecord(4, "wrong_magic", "d"), ids=5)
-    errors = ErrorsConfig("all")
-    for format in (Format.PROTOBUF, Format.AVRO):
-        config = SinkConfig("s", value=ConverterConfig(format), errors=errors, null_values="ignore")
-        convert(config, TopicPartition("t", 0), rows, (value, decoded([None] * 5)), noting)
-    assert noting.messages == [[(0,), (1,), (1, 0)], None]
+@pytest.mark.parametrize(
+    ("tolerance", "expected"), [("all", [(0,), (1,), (1, 0)]), ("none", [(0,), (1,)])], ids=["all", "none"]
+)
+def test_typed_columns_are_told_which_part_of_its_schema_each_value_is_of(
+    tolerance: Literal["all", "none"], expected: list[tuple[int, ...]]
+) -> None:
+    noting = Noting()
+    bad = [BadRecord(row, "wrong_magic", "d") for row in ((3, 5) if tolerance == "none" else (5,))]
+    value = decoded(["{}", None, "{}", "{}", None], *bad, ids=5, origin=[0, 1, 2, 3, 5])
+    told = replace(value.decoded, parts=[(0,), (), (1,), (1, 0), ()])
+    config = SinkConfig("s", errors=ErrorsConfig(tolerance), null_values="ignore")
+    for each in (Fixed(told), value):
+        convert(config, TopicPartition("t", 0), batch(6), (each, decoded([None] * 6)), noting)
+    assert noting.parts == [expected, None]
 
 
 def test_a_record_that_the_reader_could_not_read_whole_is_bad() -> None:

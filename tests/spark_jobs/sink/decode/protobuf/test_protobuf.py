@@ -338,3 +338,11 @@ def test_any_bytes_are_a_row_of_valid_json_or_a_bad_record(bodies: list[bytes], 
     for row, text in enumerate(decoded.content.to_pylist()):
         assert (text is None) == (row in bad)
         assert text is None or isinstance(json.loads(text), dict)
+
+
+def test_each_value_tells_its_message() -> None:
+    schema = proto("message A {} message B { message C {} }")
+    values = [FIRST, None, FRAME + b"\2\2", b"bad", FRAME + b"\4\2\0", FRAME + b"\2\x0a"]
+    found = decode(schema, *values)
+    assert [each.row for each in found.bad] == [3, 5]
+    assert found.parts == [(0,), (), (1,), (), (1, 0), (0,)]
