@@ -12,8 +12,6 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import snowflake.connector
 from snowflake.connector import SnowflakeConnection
 
@@ -73,16 +71,3 @@ class Server:
             "network_timeout": 30,
         }
         return snowflake.connector.connect(**(defaults | options))
-
-
-def run(connection: SnowflakeConnection, sql: str, params: Any = None) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        return list(cursor.execute(sql, params).fetchall())
-
-
-def write_parquet(path: Path, rows: int, *, first: int = 0) -> Path:
-    """A staged file as the sink writes it: two columns of JSON text."""
-    metadata = [json.dumps({"topic": "t", "partition": 0, "offset": first + i}) for i in range(rows)]
-    content = [json.dumps({"order_id": first + i}) for i in range(rows)]
-    pq.write_table(pa.table({"RECORD_METADATA": metadata, "RECORD_CONTENT": content}), path)
-    return path

@@ -9,10 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from snowflake.connector import SnowflakeConnection
 from snowflake.connector.errors import ProgrammingError
 
-from tests.firn_local.snowflake.process import Server, run
+from tests.firn_local.snowflake.in_process import Connection, InProcess, run
 
 LANDING = 'STREAMING.PUBLIC."FIRN_LANDING_X"'
 COPY = (
@@ -33,7 +32,7 @@ RECORDS = [
 
 
 @pytest.fixture
-def c(server: Server, tmp_path: Path) -> Iterator[SnowflakeConnection]:
+def c(server: InProcess, tmp_path: Path) -> Iterator[Connection]:
     with server.connect() as connection:
         run(connection, "CREATE OR REPLACE TABLE T (ORDER_ID VARCHAR, HAS_CAT BOOLEAN, TOPIC VARCHAR, TOTAL VARCHAR)")
         run(connection, "CREATE OR REPLACE TABLE OFFSETS (NEXT NUMBER)")
@@ -45,12 +44,12 @@ def c(server: Server, tmp_path: Path) -> Iterator[SnowflakeConnection]:
         yield connection
 
 
-def landed(c: SnowflakeConnection) -> None:
+def landed(c: Connection) -> None:
     assert run(c, COPY)[0][:4] == ("s/a/l.parquet", "LOADED", 3, 3)
 
 
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
-def test_a_landing_table_is_loaded_read_and_emptied_in_one_transaction(c: SnowflakeConnection, end: str) -> None:
+def test_a_landing_table_is_loaded_read_and_emptied_in_one_transaction(c: Connection, end: str) -> None:
     run(c, "BEGIN")
     landed(c)
     insert = f"""
@@ -69,21 +68,21 @@ def test_a_landing_table_is_loaded_read_and_emptied_in_one_transaction(c: Snowfl
     assert run(c, f"SELECT COUNT(*) FROM {LANDING}") == [(0,)]
 
 
-def test_a_file_is_loaded_once_also_into_a_temporary_table(c: SnowflakeConnection) -> None:
+def test_a_file_is_loaded_once_also_into_a_temporary_table(c: Connection) -> None:
     landed(c)
     assert run(c, COPY)[0][1] == "LOAD_SKIPPED"
     run(c, f"CREATE OR REPLACE TEMPORARY TABLE {LANDING} (RECORD VARIANT)")
     landed(c)
 
 
-def test_a_rolled_back_load_is_forgotten(c: SnowflakeConnection) -> None:
+def test_a_rolled_back_load_is_forgotten(c: Connection) -> None:
     run(c, "BEGIN")
     landed(c)
     run(c, "ROLLBACK")
     landed(c)
 
 
-def test_paths_into_a_column_by_position(c: SnowflakeConnection) -> None:
+def test_paths_into_a_column_by_position(c: Connection) -> None:
     landed(c)
     select = f"""
         SELECT $1:order_id, x.$1:"Quoted"::STRING, $1:parent['child field']::STRING, $1['parent']['b'][0]::INT,
@@ -92,7 +91,7 @@ def test_paths_into_a_column_by_position(c: SnowflakeConnection) -> None:
     assert run(c, select) == [("2", "Q", "x", 2, "2", '"Q"', None, None)]
 
 
-def test_positions_count_in_the_first_source_or_in_the_one_that_is_named(c: SnowflakeConnection) -> None:
+def test_positions_count_in_the_first_source_or_in_the_one_that_is_named(c: Connection) -> None:
     run(c, "INSERT INTO T VALUES ('7', TRUE, 't', 'u')")
     assert run(c, "SELECT $1, $3 FROM T") == [("7", "t")]
     assert run(c, "SELECT t.$1, o.$1 FROM T t JOIN OFFSETS o ON TRUE") == [("7", 0)]
@@ -106,7 +105,7 @@ def test_positions_count_in_the_first_source_or_in_the_one_that_is_named(c: Snow
     [("$1:Quoted::NUMBER", 100038), ("$2:a", 904), ("NOPE", 904), ("NOFN($1:a)", 2140)],
 )
 def test_a_statement_that_fails_leaves_the_transaction_and_its_landed_rows(
-    c: SnowflakeConnection, expression: str, code: int
+    c: Connection, expression: str, code: int
 ) -> None:
     run(c, "BEGIN")
     landed(c)
@@ -117,13 +116,13 @@ def test_a_statement_that_fails_leaves_the_transaction_and_its_landed_rows(
     run(c, "COMMIT")
 
 
-def test_an_unknown_column_of_the_target_is_named(c: SnowflakeConnection) -> None:
+def test_an_unknown_column_of_the_target_is_named(c: Connection) -> None:
     with pytest.raises(ProgrammingError, match="invalid identifier 'NOPE'") as error:
         run(c, f"INSERT INTO T (NOPE) SELECT $1:a FROM {LANDING}")
     assert error.value.errno == 904
 
 
-def test_a_path_goes_into_a_column_of_text_without_its_quotes(c: SnowflakeConnection) -> None:
+def test_a_path_goes_into_a_column_of_text_without_its_quotes(c: Connection) -> None:
     run(c, 'CREATE OR REPLACE TABLE TAKEN (V VARIANT, N NUMBER, S VARCHAR, "t" VARCHAR)')
     landed(c)
     run(c, f"INSERT INTO TAKEN SELECT $1:Quoted, $1:order_id, $1:Quoted AS q, $1:parent.b FROM {LANDING} LIMIT 1")

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
-from snowflake.connector import SnowflakeConnection
 from snowflake.connector.errors import DatabaseError, ProgrammingError
 
-from tests.firn_local.snowflake.process import Server, run, write_parquet
+from tests.firn_local.snowflake.in_process import Connection, InProcess, run, write_parquet
 
-KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-PRIVATE = KEY.private_bytes(serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-PUBLIC = "".join(
-    KEY.public_key()
-    .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    .decode()
-    .splitlines()[1:-1]
-)
-SETUP = f"""
+SETUP = """
 CREATE DATABASE STREAMING; CREATE WAREHOUSE WH;
 CREATE ROLE WORKER; CREATE ROLE HELPER; CREATE ROLE STRANGER;
-CREATE USER ADMIN RSA_PUBLIC_KEY = '{PUBLIC}' DEFAULT_ROLE = ACCOUNTADMIN; GRANT ROLE ACCOUNTADMIN TO USER ADMIN;
-CREATE USER WORKER RSA_PUBLIC_KEY = '{PUBLIC}' DEFAULT_ROLE = WORKER DEFAULT_WAREHOUSE = WH;
+CREATE USER ADMIN DEFAULT_ROLE = ACCOUNTADMIN; GRANT ROLE ACCOUNTADMIN TO USER ADMIN;
+CREATE USER WORKER DEFAULT_ROLE = WORKER DEFAULT_WAREHOUSE = WH;
 GRANT ROLE WORKER TO USER WORKER; GRANT ROLE HELPER TO USER WORKER;
 GRANT USAGE ON DATABASE STREAMING TO ROLE WORKER; GRANT USAGE ON SCHEMA STREAMING.PUBLIC TO ROLE WORKER;
 GRANT USAGE ON WAREHOUSE WH TO ROLE WORKER;
@@ -35,29 +23,28 @@ GRANT USAGE ON WAREHOUSE WH TO ROLE WORKER;
 Sql = Callable[..., list[tuple[Any, ...]]]
 
 
-def login(server: Server, user: str, **options: Any) -> SnowflakeConnection:
-    key = {"authenticator": "SNOWFLAKE_JWT", "private_key": PRIVATE, "password": None}
-    return server.connect(**({"user": user} | key | options))
+def login(server: InProcess, user: str, **options: Any) -> Connection:
+    return server.connect(user=user, **options)
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcess]:
     base = tmp_path_factory.mktemp("privileges")
     (base / "bootstrap.sql").write_text(SETUP)
-    server = Server(base / "data", "--bootstrap-sql", str(base / "bootstrap.sql"))
+    server = InProcess(base / "data", base / "bootstrap.sql")
     yield server
     server.stop()
 
 
 @pytest.fixture(scope="module")
-def admin(server: Server) -> Iterator[Sql]:
+def admin(server: InProcess) -> Iterator[Sql]:
     """Runs statements as the administrator."""
     with login(server, "ADMIN") as connection:
         yield lambda *statements: [run(connection, statement) for statement in statements][-1]
 
 
 @pytest.fixture
-def worker(server: Server) -> Iterator[Sql]:
+def worker(server: InProcess) -> Iterator[Sql]:
     """Runs statements in one session of the worker."""
     with login(server, "WORKER") as connection:
         yield lambda *statements: [run(connection, statement) for statement in statements][-1]
@@ -242,7 +229,7 @@ def test_the_name_of_a_common_table_expression_is_no_table(objects: None, admin:
     assert worker("WITH T AS (SELECT 1 AS A), S AS (SELECT A FROM T) SELECT * FROM S, T") == [(1, 1)]
 
 
-def test_only_roles_of_the_user_can_be_taken(server: Server, worker: Sql) -> None:
+def test_only_roles_of_the_user_can_be_taken(server: InProcess, worker: Sql) -> None:
     worker("USE ROLE HELPER", "USE ROLE PUBLIC", "USE ROLE WORKER")
     code, text = refused(worker, "USE ROLE STRANGER")
     assert code == 3013
@@ -294,11 +281,11 @@ def test_alter_table_wants_ownership_however_many_columns_it_names(objects: None
         assert refused(worker, f"ALTER TABLE ALTERED {change}")[0] == 3001
 
 
-def test_a_home_of_an_older_server_is_mended_at_its_next_start(server: Server, admin: Sql, worker: Sql) -> None:
+def test_a_home_of_an_older_server_is_mended_at_its_next_start(server: InProcess, admin: Sql, worker: Sql) -> None:
     """An older server kept no owners; its tables belong to the role that may make tables there."""
     admin("CREATE ROLE OLDER", "GRANT CREATE TABLE ON SCHEMA PUBLIC TO ROLE OLDER", "GRANT ROLE OLDER TO ROLE WORKER")
     admin("CREATE TABLE FROM_OLDER_TIMES (A INT)", "REVOKE OWNERSHIP ON TABLE FROM_OLDER_TIMES FROM ROLE ACCOUNTADMIN")
     assert refused(worker, "SELECT A FROM FROM_OLDER_TIMES")[0] == 2003
-    server.restart(signal.SIGTERM)
+    server.restart()
     with login(server, "WORKER") as connection:
         assert run(connection, "SELECT A FROM FROM_OLDER_TIMES") == []

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.firn_local.snowflake.process import Server, run
+from tests.firn_local.snowflake.in_process import run
+from tests.firn_local.snowflake.process import Server
 
 pytestmark = pytest.mark.skipif(sys.version_info >= (3, 14), reason="dbt 1.11 does not run on this Python")
 PROFILE = """
@@ -89,17 +90,46 @@ def project(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def build(project: Path, *options: str) -> None:
-    command = [str(Path(sys.executable).with_name("dbt")), "build", "--no-use-colors", *options]
-    done = subprocess.run(
-        [*command, "--project-dir", str(project), "--profiles-dir", str(project)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=os.environ | {"DBT_SEND_ANONYMOUS_USAGE_STATS": "false"},
-        cwd=project,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+class Dbt:
+    """dbt in a process of its own, which imports it once for all builds."""
+
+    PROGRAM = """
+import contextlib, io, json, sys
+from dbt.cli.main import dbtRunner
+for line in sys.stdin:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        done = dbtRunner().invoke(json.loads(line))
+    print(json.dumps([done.success, printed.getvalue() + str(done.exception or "")]), flush=True)
+"""
+
+    def __init__(self, project: Path) -> None:
+        self._options = ["--no-use-colors", "--project-dir", str(project), "--profiles-dir", str(project)]
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", self.PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"DBT_SEND_ANONYMOUS_USAGE_STATS": "false"},
+            cwd=project,
+        )
+
+    def build(self, *options: str) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(["build", *self._options, *options]), file=self._process.stdin, flush=True)
+        succeeded, printed = json.loads(self._process.stdout.readline())
+        assert succeeded, printed
+
+    def close(self) -> None:
+        self._process.communicate(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def dbt(project: Path) -> Iterator[Dbt]:
+    dbt = Dbt(project)
+    yield dbt
+    dbt.close()
 
 
 def add_orders(server: Server, *offsets: int) -> None:
@@ -113,10 +143,10 @@ def add_orders(server: Server, *offsets: int) -> None:
             )
 
 
-def test_a_project_builds_again_and_again(server: Server, project: Path) -> None:
+def test_a_project_builds_again_and_again(server: Server, dbt: Dbt) -> None:
     for offsets in [(0, 1), (2,), ()]:
         add_orders(server, *offsets)
-        build(project)
+        dbt.build()
     with server.connect(schema="ANALYTICS") as connection:
         for model in ("STG_ORDERS", "TBL", "FCT_MERGE", "FCT_DELETE", "FCT_APPEND"):
             found = run(connection, f"SELECT TOPIC_OFFSET, ORDER_ID FROM {model} ORDER BY 1")
@@ -127,7 +157,7 @@ def test_a_project_builds_again_and_again(server: Server, project: Path) -> None
         assert run(connection, "SELECT CREATED_AT::VARCHAR FROM FCT_MERGE LIMIT 1")[0][0].startswith("2023-11-14 22:13")
 
 
-def test_a_full_refresh_replaces_the_tables(server: Server, project: Path) -> None:
-    build(project, "--full-refresh")
+def test_a_full_refresh_replaces_the_tables(server: Server, dbt: Dbt) -> None:
+    dbt.build("--full-refresh")
     with server.connect(schema="ANALYTICS") as connection:
         assert run(connection, "SELECT COUNT(*) = COUNT(DISTINCT TOPIC_OFFSET) FROM FCT_MERGE") == [(True,)]

@@ -6,14 +6,14 @@ import base64
 import signal
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from snowflake.connector.errors import DatabaseError, ProgrammingError
 
-from tests.firn_local.snowflake.process import Server, run, write_parquet
+from tests.firn_local.snowflake.in_process import run, write_parquet
+from tests.firn_local.snowflake.process import Server
 
 
 def new_key() -> tuple[bytes, str]:
@@ -54,23 +54,45 @@ def admin(server: Server, key: str = "admin", **options: object):
     )
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_everything_committed_survives(server: Server, how: signal.Signals, tmp_path: Path) -> None:
+DEFINITION = "COPY INTO D (N)\n  FROM (SELECT $1:n -- cents\n  FROM TABLE(DATA_SOURCE(TYPE => 'STREAMING')))"
+
+
+@pytest.fixture(scope="module", params=[signal.SIGTERM, signal.SIGKILL])
+def restarted(server: Server, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Server:
+    """The server, stopped or killed while somebody had one of everything, and an open transaction."""
+    file = write_parquet(tmp_path_factory.mktemp("files") / "f.parquet", 3)
     with admin(server) as connection:
-        run(connection, "CREATE SCHEMA IF NOT EXISTS STREAMING.MARTS")
-        run(connection, "USE SCHEMA STREAMING.PUBLIC")
-        run(connection, "CREATE OR REPLACE TABLE T (A INT, V VARIANT)")
-        run(connection, "CREATE OR REPLACE VIEW W AS SELECT A FROM T")
-        run(connection, "COMMENT ON TABLE T IS 'kept'")
-        run(connection, "CREATE OR REPLACE STAGE S")
-        run(connection, f"PUT file://{write_parquet(tmp_path / 'f.parquet', 3)} @S/a/b/ AUTO_COMPRESS=FALSE")
-        run(connection, "GRANT SELECT ON TABLE T TO ROLE DEV")
-        run(connection, "CREATE WAREHOUSE IF NOT EXISTS INGEST_WH WAREHOUSE_SIZE = XSMALL")
-        run(connection, "INSERT INTO T SELECT 1, PARSE_JSON('{\"x\": 1}')")
-        run(connection, "BEGIN")
-        run(connection, "INSERT INTO T SELECT 2, NULL")  # never committed
-        server.restart(how)
-    with admin(server) as connection:
+        for statement in (
+            "CREATE SCHEMA IF NOT EXISTS STREAMING.MARTS",
+            "CREATE OR REPLACE SCHEMA STREAMING.OTHER",
+            "CREATE TABLE OTHER.T (A INT)",
+            "CREATE PIPE OTHER.P AS COPY INTO OTHER.T FROM @S",
+            "USE SCHEMA STREAMING.PUBLIC",
+            "CREATE OR REPLACE TABLE T (A INT, V VARIANT)",
+            "CREATE OR REPLACE VIEW W AS SELECT A FROM T",
+            "COMMENT ON TABLE T IS 'kept'",
+            "CREATE OR REPLACE STAGE S",
+            f"PUT file://{file} @S/a/b/ AUTO_COMPRESS=FALSE",
+            "GRANT SELECT ON TABLE T TO ROLE DEV",
+            "CREATE WAREHOUSE IF NOT EXISTS INGEST_WH WAREHOUSE_SIZE = XSMALL",
+            "DROP TABLE IF EXISTS NEW",
+            "CREATE TRANSIENT TABLE OLD (S VARCHAR(5) NOT NULL) ENABLE_SCHEMA_EVOLUTION = TRUE",
+            "ALTER TABLE OLD ADD COLUMN \"l\" TIMESTAMP_LTZ(3) COMMENT 'c'",
+            "ALTER TABLE OLD RENAME TO NEW",
+            "ALTER TABLE NEW RENAME COLUMN S TO S2",
+            "CREATE OR REPLACE TABLE D (N NUMBER)",
+            f"CREATE OR REPLACE PIPE D AS {DEFINITION};",
+            "INSERT INTO T SELECT 1, PARSE_JSON('{\"x\": 1}')",
+            "BEGIN",
+            "INSERT INTO T SELECT 2, NULL",  # never committed
+        ):
+            run(connection, statement)
+        server.restart(request.param)
+    return server
+
+
+def test_everything_committed_survives(restarted: Server) -> None:
+    with admin(restarted, database="STREAMING", schema="PUBLIC") as connection:
         assert run(connection, "SELECT A, V:x::INT FROM T") == [(1, 1)]
         assert run(connection, "SELECT A FROM W") == [(1,)]
         assert [row[0] for row in run(connection, "LIST @S")] == ["s/a/b/f.parquet"]
@@ -82,19 +104,34 @@ def test_everything_committed_survives(server: Server, how: signal.Signals, tmp_
         run(connection, "USE WAREHOUSE INGEST_WH")
 
 
+def test_what_was_declared_survives_renaming_too(restarted: Server) -> None:
+    with admin(restarted) as connection:
+        described = {r[0]: (r[1], r[3], r[4], r[9]) for r in run(connection, "DESCRIBE TABLE NEW")}
+        assert described == {
+            "S2": ("VARCHAR(5)", "N", None, None),
+            "l": ("TIMESTAMP_LTZ(3)", "Y", None, "c"),
+        }
+        with connection.cursor() as cursor:
+            rows = cursor.execute("SHOW TABLES LIKE 'NEW'").fetchall()
+            (shown,) = [dict(zip([column.name for column in cursor.description], row, strict=True)) for row in rows]
+        assert (shown["kind"], shown["enable_schema_evolution"]) == ("TRANSIENT", "Y")
+        with pytest.raises(ProgrammingError) as error:
+            run(connection, "INSERT INTO NEW (S2) VALUES ('123456')")
+        assert error.value.errno == 100078
+
+
+def test_pipes_survive_and_go_with_their_schema(restarted: Server) -> None:
+    with admin(restarted) as connection, connection.cursor() as cursor:
+        (pipe,) = cursor.execute("SHOW PIPES IN SCHEMA PUBLIC").fetchall()
+        assert dict(zip([column.name for column in cursor.description], pipe, strict=True))["definition"] == DEFINITION
+        assert len(run(connection, "SHOW PIPES IN ACCOUNT")) == 2
+        run(connection, "DROP SCHEMA OTHER")
+        assert len(run(connection, "SHOW PIPES IN ACCOUNT")) == 1
+
+
 def test_nothing_is_written_outside_the_data_directory(server: Server) -> None:
     assert {p.name for p in server.data_dir.iterdir()} == {"bootstrapped", "databases", "stages", "tmp"}
     assert any(p.name.startswith("fakesnow_bucket") for p in (server.data_dir / "tmp").iterdir())
-
-
-def test_a_dropped_database_stays_dropped(server: Server) -> None:
-    with admin(server) as connection:
-        run(connection, "CREATE OR REPLACE DATABASE GONE")
-        assert run(connection, "SELECT CURRENT_DATABASE(), CURRENT_SCHEMA()") == [("GONE", "PUBLIC")]
-        run(connection, "DROP DATABASE GONE")
-    server.restart(signal.SIGTERM)
-    with admin(server) as connection, pytest.raises(ProgrammingError, match="does not exist"):
-        run(connection, "USE DATABASE GONE")
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from snowflake.connector import SnowflakeConnection
 from snowflake.connector.errors import ProgrammingError
 
-from tests.firn_local.snowflake.process import Server, run, write_parquet
+from tests.firn_local.snowflake.in_process import Connection, InProcess, run, write_parquet
 
 COPY = (
     "COPY INTO E (RECORD_METADATA, RECORD_CONTENT) FROM (SELECT PARSE_JSON($1:RECORD_METADATA), "
@@ -22,7 +19,7 @@ COPY = (
 
 
 @pytest.fixture
-def c(server: Server, tmp_path: Path) -> Iterator[SnowflakeConnection]:
+def c(server: InProcess, tmp_path: Path) -> Iterator[Connection]:
     with server.connect() as connection:
         run(connection, "CREATE OR REPLACE TABLE E (RECORD_METADATA VARIANT, RECORD_CONTENT VARIANT)")
         run(connection, "CREATE OR REPLACE STAGE FIRN_STAGE")
@@ -31,7 +28,7 @@ def c(server: Server, tmp_path: Path) -> Iterator[SnowflakeConnection]:
         yield connection
 
 
-def put(c: SnowflakeConnection, path: Path, partition: int) -> None:
+def put(c: Connection, path: Path, partition: int) -> None:
     (answer,) = run(c, f"PUT file://{path} @FIRN_STAGE/sink/E/t/{partition}/ AUTO_COMPRESS=FALSE")
     assert answer[6] == "UPLOADED"
 
@@ -40,7 +37,7 @@ def names(rows: list[tuple[object, ...]]) -> list[object]:
     return [row[0] for row in rows]
 
 
-def test_list_names_files_by_prefix_and_pattern_with_size_and_md5(c: SnowflakeConnection) -> None:
+def test_list_names_files_by_prefix_and_pattern_with_size_and_md5(c: Connection) -> None:
     rows = run(c, "LIST @FIRN_STAGE/sink/E/")
     assert names(rows) == [f"firn_stage/sink/E/t/{p}/{n}-9-1-0-a.b.parquet" for p, n in ((0, 0), (1, 1), (1, 2))]
     assert all(row[1] > 0 and len(row[2]) == 32 and row[3].endswith("GMT") for row in rows)
@@ -49,7 +46,7 @@ def test_list_names_files_by_prefix_and_pattern_with_size_and_md5(c: SnowflakeCo
     assert run(c, "LIST @FIRN_STAGE/nothing") == []
 
 
-def test_a_quoted_stage_path_may_hold_two_dashes(c: SnowflakeConnection, tmp_path: Path) -> None:
+def test_a_quoted_stage_path_may_hold_two_dashes(c: Connection, tmp_path: Path) -> None:
     file = write_parquet(tmp_path / "q.parquet", 3)
     run(c, f"PUT 'file://{file}' '@FIRN_STAGE/s/a--b/' AUTO_COMPRESS=FALSE")
     select = "SELECT PARSE_JSON($1:RECORD_METADATA), PARSE_JSON($1:RECORD_CONTENT) FROM '@FIRN_STAGE/s/a--b/'"
@@ -58,13 +55,13 @@ def test_a_quoted_stage_path_may_hold_two_dashes(c: SnowflakeConnection, tmp_pat
     assert names(run(c, "LIST '@FIRN_STAGE/s/a--b/'")) == ["firn_stage/s/a--b/q.parquet"]
 
 
-def test_remove_takes_what_list_shows(c: SnowflakeConnection) -> None:
+def test_remove_takes_what_list_shows(c: Connection) -> None:
     assert run(c, "REMOVE @FIRN_STAGE/sink/E/t/1/1-") == [("firn_stage/sink/E/t/1/1-9-1-0-a.b.parquet", "removed")]
     assert run(c, "RM @FIRN_STAGE/sink PATTERN='.*/2-.*'")[0][1] == "removed"
     assert names(run(c, "LIST @FIRN_STAGE")) == ["firn_stage/sink/E/t/0/0-9-1-0-a.b.parquet"]
 
 
-def test_a_missing_stage_is_an_error(c: SnowflakeConnection, tmp_path: Path) -> None:
+def test_a_missing_stage_is_an_error(c: Connection, tmp_path: Path) -> None:
     file = write_parquet(tmp_path / "x.parquet", 1)
     for sql in (
         "LIST @NOPE",
@@ -77,7 +74,7 @@ def test_a_missing_stage_is_an_error(c: SnowflakeConnection, tmp_path: Path) -> 
         assert (error.value.errno, error.value.sqlstate) == (2003, "02000")
 
 
-def test_copy_of_named_files_answers_a_row_a_file_and_loads_each_once(c: SnowflakeConnection) -> None:
+def test_copy_of_named_files_answers_a_row_a_file_and_loads_each_once(c: Connection) -> None:
     sql = COPY.format("FILES=('0/0-9-1-0-a.b.parquet', '1/2-9-1-0-a.b.parquet')")
     loaded = run(c, sql)
     assert [row[:4] for row in loaded] == [
@@ -91,13 +88,13 @@ def test_copy_of_named_files_answers_a_row_a_file_and_loads_each_once(c: Snowfla
     assert run(c, sql + " FORCE = TRUE")[0][1] == "LOADED"
 
 
-def test_create_if_not_exists_keeps_the_load_history(c: SnowflakeConnection) -> None:
+def test_create_if_not_exists_keeps_the_load_history(c: Connection) -> None:
     run(c, COPY.format(""))
     run(c, "CREATE TABLE IF NOT EXISTS E (RECORD_METADATA VARIANT, RECORD_CONTENT VARIANT)")
     assert {row[1] for row in run(c, COPY.format(""))} == {"LOAD_SKIPPED"}
 
 
-def test_the_load_history_rolls_back_with_the_rows(c: SnowflakeConnection) -> None:
+def test_the_load_history_rolls_back_with_the_rows(c: Connection) -> None:
     run(c, "BEGIN")
     run(c, COPY.format(""))
     run(c, "ROLLBACK")
@@ -105,7 +102,7 @@ def test_the_load_history_rolls_back_with_the_rows(c: SnowflakeConnection) -> No
     assert {row[1] for row in run(c, COPY.format(""))} == {"LOADED"}
 
 
-def test_purge_removes_files_after_the_commit_only(c: SnowflakeConnection) -> None:
+def test_purge_removes_files_after_the_commit_only(c: Connection) -> None:
     run(c, "BEGIN")
     run(c, COPY.format("") + " PURGE = TRUE")
     run(c, "ROLLBACK")
@@ -116,13 +113,13 @@ def test_purge_removes_files_after_the_commit_only(c: SnowflakeConnection) -> No
     assert run(c, "LIST @FIRN_STAGE") == []
 
 
-def test_a_missing_file_is_named(c: SnowflakeConnection) -> None:
+def test_a_missing_file_is_named(c: Connection) -> None:
     with pytest.raises(ProgrammingError, match=r"Remote file '@FIRN_STAGE/sink/E/t/0/nope\.parquet' was not found"):
         run(c, COPY.format("FILES=('0/0-9-1-0-a.b.parquet', '0/nope.parquet')"))
     assert run(c, "SELECT COUNT(*) FROM E") == [(0,)]
 
 
-def test_a_bad_file_is_named_and_nothing_of_the_copy_is_loaded(c: SnowflakeConnection, tmp_path: Path) -> None:
+def test_a_bad_file_is_named_and_nothing_of_the_copy_is_loaded(c: Connection, tmp_path: Path) -> None:
     bad = tmp_path / "bad.parquet"
     pq.write_table(pa.table({"RECORD_METADATA": ["{}"], "RECORD_CONTENT": ["{broken"]}), bad)
     put(c, bad, 2)
@@ -134,18 +131,12 @@ def test_a_bad_file_is_named_and_nothing_of_the_copy_is_loaded(c: SnowflakeConne
     assert run(c, "SELECT COUNT(*) FROM E") == [(1,)]
 
 
-def test_an_upload_that_no_put_asked_for_is_refused(server: Server) -> None:
-    url = f"http://127.0.0.1:{server.port}/fs_bucket/STREAMING/PUBLIC/FIRN_STAGE/x?signature=guess"
-    with pytest.raises(urllib.error.HTTPError, match="403"):
-        urllib.request.urlopen(urllib.request.Request(url, b"x", method="PUT"), timeout=10)
-
-
-def test_no_files_is_no_error(c: SnowflakeConnection) -> None:
+def test_no_files_is_no_error(c: Connection) -> None:
     run(c, "REMOVE @FIRN_STAGE")
     assert run(c, COPY.format("")) == [("Copy executed with 0 files processed.",)]
 
 
-def test_columns_are_matched_by_name(c: SnowflakeConnection, tmp_path: Path) -> None:
+def test_columns_are_matched_by_name(c: Connection, tmp_path: Path) -> None:
     typed = tmp_path / "typed.parquet"
     pq.write_table(pa.table({"id": [1, 2], "name": ["a", None]}), typed)
     run(c, "CREATE OR REPLACE TABLE TYPED (NAME VARCHAR, ID INT, MORE INT)")
@@ -159,7 +150,7 @@ def test_columns_are_matched_by_name(c: SnowflakeConnection, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("option", ["ON_ERROR = CONTINUE", "ON_ERROR = SKIP_FILE", "NONSENSE = 1"])
-def test_options_it_lacks_are_refused(c: SnowflakeConnection, option: str) -> None:
+def test_options_it_lacks_are_refused(c: Connection, option: str) -> None:
     with pytest.raises(ProgrammingError) as error:
         run(c, COPY.format("") + f" {option}")
     assert error.value.errno in {2, 1003}

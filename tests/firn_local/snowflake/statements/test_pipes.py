@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from snowflake.connector import SnowflakeConnection
 from snowflake.connector.errors import DatabaseError
 
-from tests.firn_local.snowflake.process import Server, run
+from tests.firn_local.snowflake.in_process import Connection, InProcess, run
 
 DEFINITION = (
     "COPY INTO ORDERS (A, B)\n  FROM (SELECT $1:a, $1:b::NUMBER -- cents\n"
@@ -19,21 +17,21 @@ DEFINITION = (
 
 
 @pytest.fixture
-def c(server: Server) -> Iterator[SnowflakeConnection]:
+def c(server: InProcess) -> Iterator[Connection]:
     with server.connect() as connection:
         run(connection, "CREATE OR REPLACE TABLE ORDERS (A VARCHAR, B NUMBER)")
         run(connection, f"CREATE OR REPLACE PIPE ORDERS COMMENT = 'o''clock' AS {DEFINITION};")
         yield connection
 
 
-def asked(c: SnowflakeConnection, sql: str) -> list[dict[str, Any]]:
+def asked(c: Connection, sql: str) -> list[dict[str, Any]]:
     with c.cursor() as cursor:
         cursor.execute(sql)
         names = [column.name for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-def fails(c: SnowflakeConnection, sql: str) -> int:
+def fails(c: Connection, sql: str) -> int:
     with pytest.raises(DatabaseError) as error:
         run(c, sql)
     return int(error.value.errno or 0)
@@ -46,14 +44,14 @@ def fails(c: SnowflakeConnection, sql: str) -> int:
         "DESC PIPE ORDERS", "DESCRIBE PIPE STREAMING.PUBLIC.ORDERS",
     ],
 )  # fmt: skip
-def test_a_pipe_is_shown_with_its_text_as_written(c: SnowflakeConnection, ask: str) -> None:
+def test_a_pipe_is_shown_with_its_text_as_written(c: Connection, ask: str) -> None:
     (pipe,) = asked(c, ask)
     assert pipe["definition"] == DEFINITION
     assert (pipe["name"], pipe["database_name"], pipe["schema_name"]) == ("ORDERS", "STREAMING", "PUBLIC")
     assert (pipe["owner"], pipe["comment"], pipe["kind"]) == ("ACCOUNTADMIN", "o'clock", "STREAMING")
 
 
-def test_a_pipe_over_a_stage_is_kept_too(c: SnowflakeConnection) -> None:
+def test_a_pipe_over_a_stage_is_kept_too(c: Connection) -> None:
     run(
         c, 'CREATE PIPE IF NOT EXISTS "from stage" AS COPY INTO STREAMING.PUBLIC.ORDERS FROM @S FILE_FORMAT=(TYPE=JSON)'
     )
@@ -64,21 +62,9 @@ def test_a_pipe_over_a_stage_is_kept_too(c: SnowflakeConnection) -> None:
     assert fails(c, 'DESC PIPE "from stage"') == 2003
 
 
-def test_a_pipe_wants_its_table_and_a_name_of_its_own(c: SnowflakeConnection) -> None:
+def test_a_pipe_wants_its_table_and_a_name_of_its_own(c: Connection) -> None:
     assert fails(c, "CREATE PIPE P AS COPY INTO NOPE FROM @S") == 2003
     assert fails(c, f"CREATE PIPE ORDERS AS {DEFINITION}") == 2002
     assert fails(c, "CREATE PIPE P AS SELECT 1") == 1003
     assert fails(c, "DROP PIPE P") == 2003
     run(c, "DROP PIPE IF EXISTS P")
-
-
-def test_pipes_survive_a_kill_and_go_with_their_schema(server: Server, c: SnowflakeConnection) -> None:
-    run(c, "CREATE SCHEMA OTHER")
-    run(c, "CREATE TABLE OTHER.T (A INT)")
-    run(c, "CREATE PIPE OTHER.P AS COPY INTO OTHER.T FROM @S")
-    server.restart(signal.SIGKILL)
-    with server.connect() as again:
-        assert [pipe["definition"] for pipe in asked(again, "SHOW PIPES IN SCHEMA PUBLIC")] == [DEFINITION]
-        assert len(asked(again, "SHOW PIPES IN ACCOUNT")) == 2
-        run(again, "DROP SCHEMA OTHER")
-        assert len(asked(again, "SHOW PIPES IN ACCOUNT")) == 1

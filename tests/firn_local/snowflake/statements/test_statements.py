@@ -1,16 +1,15 @@
-"""Statements, errors and values of the local Snowflake as users of the seed's SQL and of the connector meet them."""
+"""Statements and errors of the local Snowflake as users of the seed's SQL meet them."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from decimal import Decimal
+from pathlib import Path
 
 import pytest
-from snowflake.connector import SnowflakeConnection
 from snowflake.connector.errors import ProgrammingError
 
-from tests.firn_local.snowflake.process import Server, run
+from tests.firn_local.snowflake.in_process import Connection, InProcess, run
 
 SEED = """
 USE ROLE ANALYTICS_DEVELOPER;
@@ -37,8 +36,8 @@ ORDER BY RECORD_METADATA:timestamp DESC
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("snowflake") / "data")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcess]:
+    server = InProcess(tmp_path_factory.mktemp("snowflake") / "data")
     with server.connect(database=None, schema=None) as connection:
         for sql in (
             "CREATE DATABASE STREAMING",
@@ -54,12 +53,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def c(server: Server) -> Iterator[SnowflakeConnection]:
+def c(server: InProcess) -> Iterator[Connection]:
     with server.connect() as connection:
         yield connection
 
 
-def test_the_seeds_statements_run(c: SnowflakeConnection) -> None:
+def test_the_seeds_statements_run(c: Connection) -> None:
     for statement in filter(str.strip, SEED.split(";")):
         run(c, statement)
     assert [row[1] for row in run(c, "SHOW TABLES")] == ["ORDER_EVENTS"]
@@ -68,13 +67,10 @@ def test_the_seeds_statements_run(c: SnowflakeConnection) -> None:
     ]
 
 
-def test_an_absent_key_is_null_also_as_timestamp(c: SnowflakeConnection) -> None:
+def test_an_absent_key_is_null_also_as_timestamp(c: Connection) -> None:
     run(c, "DELETE FROM ORDER_EVENTS")
-    run(
-        c,
-        "INSERT INTO ORDER_EVENTS SELECT PARSE_JSON(%s), PARSE_JSON(%s)",
-        ('{"topic":"order-events","partition":0,"offset":7}', '{"order_id":1001,"order_total":99.99}'),
-    )
+    metadata, content = '{"topic":"order-events","partition":0,"offset":7}', '{"order_id":1001,"order_total":99.99}'
+    run(c, f"INSERT INTO ORDER_EVENTS SELECT PARSE_JSON('{metadata}'), PARSE_JSON('{content}')")
     assert run(c, VIEW_METADATA) == [("order-events", 0, 7, None, 1001, None, None, 99.99)]
 
 
@@ -98,9 +94,7 @@ def test_an_absent_key_is_null_also_as_timestamp(c: SnowflakeConnection) -> None
         ("DESCRIBE TABLE NOPE", 2003, "42S02", "does not exist"),
     ],
 )
-def test_a_fault_is_a_quick_snowflake_error(
-    c: SnowflakeConnection, sql: str, errno: int, sqlstate: str, words: str
-) -> None:
+def test_a_fault_is_a_quick_snowflake_error(c: Connection, sql: str, errno: int, sqlstate: str, words: str) -> None:
     began = time.monotonic()
     with pytest.raises(ProgrammingError) as error:
         run(c, sql)
@@ -110,19 +104,7 @@ def test_a_fault_is_a_quick_snowflake_error(
     assert run(c, "SELECT 1") == [(1,)]
 
 
-def test_values_come_back_exact(c: SnowflakeConnection) -> None:
-    sql = """SELECT 9223372036854775807::NUMBER, 12345678901234567890.12::NUMBER(38,2), 0.1::FLOAT, TRUE, NULL::VARIANT,
-             PARSE_JSON('{"a": [1, null]}'), PARSE_JSON('null'), 'x'::VARIANT, NULL::TIMESTAMP,
-             '2026-03-05 12:30:15.123'::TIMESTAMP"""
-    *values, timestamp = run(c, sql)[0]
-    assert values == [
-        9223372036854775807, Decimal("12345678901234567890.12"), 0.1, True, None,
-        '{"a":[1,null]}', "null", '"x"', None,
-    ]  # fmt: skip
-    assert str(timestamp) == "2026-03-05 12:30:15.123000"
-
-
-def test_create_table_as_select_if_not_exists_runs_once(c: SnowflakeConnection) -> None:
+def test_create_table_as_select_if_not_exists_runs_once(c: Connection) -> None:
     for number in (1, 2):
         run(c, f"CREATE TABLE IF NOT EXISTS ONCE AS SELECT {number} AS N")
     assert run(c, "SELECT N FROM ONCE") == [(1,)]
@@ -134,7 +116,7 @@ def test_create_table_as_select_if_not_exists_runs_once(c: SnowflakeConnection) 
     run(c, "DROP TABLE ONCE")
 
 
-def test_stages_are_shown(c: SnowflakeConnection) -> None:
+def test_stages_are_shown(c: Connection) -> None:
     run(c, "CREATE STAGE IF NOT EXISTS ONE_STAGE")
     run(c, "CREATE STAGE IF NOT EXISTS ONE_STAGE")
     run(c, "CREATE STAGE IF NOT EXISTS OTHER_STAGE")
@@ -143,7 +125,7 @@ def test_stages_are_shown(c: SnowflakeConnection) -> None:
     assert [row[1] for row in run(c, "SHOW STAGES")] == ["OTHER_STAGE"]
 
 
-def test_a_dropped_schema_or_table_leaves_nothing_behind(c: SnowflakeConnection) -> None:
+def test_a_dropped_schema_or_table_leaves_nothing_behind(c: Connection) -> None:
     for _ in range(2):
         run(c, "CREATE SCHEMA STREAMING.SHORT")
         assert run(c, "SHOW STAGES IN SCHEMA STREAMING.SHORT") == []
@@ -157,7 +139,7 @@ def test_a_dropped_schema_or_table_leaves_nothing_behind(c: SnowflakeConnection)
         run(c, "DROP SCHEMA STREAMING.SHORT")
 
 
-def test_temporary_objects_belong_to_their_session(server: Server, c: SnowflakeConnection) -> None:
+def test_temporary_objects_belong_to_their_session(server: InProcess, c: Connection) -> None:
     run(c, "CREATE OR REPLACE TEMPORARY TABLE STREAMING.PUBLIC.TMP AS SELECT 1 A")
     run(c, "CREATE OR REPLACE TEMPORARY VIEW STREAMING.PUBLIC.TMP_VIEW AS SELECT A + 1 B FROM STREAMING.PUBLIC.TMP")
     assert run(c, "SELECT B FROM STREAMING.PUBLIC.TMP_VIEW") == [(2,)]
@@ -169,7 +151,7 @@ def test_temporary_objects_belong_to_their_session(server: Server, c: SnowflakeC
         run(c, "SELECT * FROM STREAMING.PUBLIC.TMP_VIEW")
 
 
-def test_merge_counts_and_refuses_repeated_keys(c: SnowflakeConnection) -> None:
+def test_merge_counts_and_refuses_repeated_keys(c: Connection) -> None:
     run(c, "CREATE OR REPLACE TABLE M (ID INT, V VARCHAR)")
     run(c, "INSERT INTO M VALUES (1, 'a')")
     merge = (
@@ -183,7 +165,7 @@ def test_merge_counts_and_refuses_repeated_keys(c: SnowflakeConnection) -> None:
     assert run(c, "SELECT * FROM M ORDER BY 1") == [(1, "x"), (2, "y")]
 
 
-def test_session_parameters(server: Server) -> None:
+def test_session_parameters(server: InProcess) -> None:
     with server.connect(session_parameters={"LOCK_TIMEOUT": 7, "QUERY_TAG": "firn"}) as c:
         assert run(c, "SHOW PARAMETERS LIKE 'LOCK_TIMEOUT'")[0][:2] == ("LOCK_TIMEOUT", "7")
         run(c, "ALTER SESSION SET QUERY_TAG = 'dbt run', LOCK_TIMEOUT = 9")
@@ -192,17 +174,7 @@ def test_session_parameters(server: Server) -> None:
         assert run(c, "SHOW PARAMETERS LIKE 'LOCK_TIMEOUT'")[0][:2] == ("LOCK_TIMEOUT", "43200")
 
 
-def test_bound_parameters_and_array_inserts(server: Server) -> None:
-    with server.connect(paramstyle="qmark") as c:
-        run(c, "CREATE OR REPLACE TABLE B (ID INT, V VARCHAR)")
-        with c.cursor() as cursor:
-            cursor.executemany("INSERT INTO B VALUES (?, ?)", [(1, "a"), (2, "it's")])
-            assert cursor.rowcount == 2
-        assert run(c, "UPDATE B SET V = ? WHERE ID = ?", ("z", 1)) == [(1, 0)]
-        assert run(c, "SELECT V FROM B WHERE ID IN (?, ?) ORDER BY ID", (1, 2)) == [("z",), ("it's",)]
-
-
-def test_roles_users_and_grants_are_shown_back(c: SnowflakeConnection) -> None:
+def test_roles_users_and_grants_are_shown_back(c: Connection) -> None:
     run(c, "CREATE ROLE WRITER COMMENT = 'writes'")
     run(c, "GRANT INSERT, SELECT ON TABLE ORDER_EVENTS TO ROLE WRITER")
     run(c, "GRANT SELECT ON FUTURE TABLES IN SCHEMA STREAMING.PUBLIC TO WRITER")
@@ -222,7 +194,7 @@ def test_roles_users_and_grants_are_shown_back(c: SnowflakeConnection) -> None:
         run(c, "SHOW GRANTS TO ROLE WRITER")
 
 
-def test_who_makes_an_object_owns_it_until_it_is_dropped(c: SnowflakeConnection) -> None:
+def test_who_makes_an_object_owns_it_until_it_is_dropped(c: Connection) -> None:
     def owned() -> set[tuple[str, str]]:
         return {row[2:4] for row in run(c, "SHOW GRANTS TO ROLE MAKER") if row[1] == "OWNERSHIP"}
 
@@ -249,11 +221,11 @@ def test_who_makes_an_object_owns_it_until_it_is_dropped(c: SnowflakeConnection)
     assert table not in {row[2:4] for row in run(c, "SHOW GRANTS TO ROLE SVC_KAFKA_CONNECTOR")}
 
 
-def test_no_secondary_roles_are_active(c: SnowflakeConnection) -> None:
+def test_no_secondary_roles_are_active(c: Connection) -> None:
     assert run(c, "SELECT CURRENT_SECONDARY_ROLES() AS ROLES") == [('{"roles":"","value":""}',)]
 
 
-def test_views_find_their_tables_from_anywhere(c: SnowflakeConnection) -> None:
+def test_views_find_their_tables_from_anywhere(c: Connection) -> None:
     run(c, "CREATE OR REPLACE VIEW V AS SELECT COUNT(*) N FROM ORDER_EVENTS")
     run(c, "CREATE DATABASE IF NOT EXISTS ELSEWHERE")
     assert len(run(c, "SELECT N FROM STREAMING.PUBLIC.V")) == 1
@@ -261,7 +233,7 @@ def test_views_find_their_tables_from_anywhere(c: SnowflakeConnection) -> None:
     run(c, "DROP DATABASE ELSEWHERE")
 
 
-def test_session_variables_have_no_value_in_quotes(server: Server) -> None:
+def test_session_variables_have_no_value_in_quotes(server: InProcess) -> None:
     with server.connect() as connection:
         run(connection, "SET PRICE = 5")
         made = """CREATE OR REPLACE TABLE VARIED ("$PRICE" INT, "$X" INT) COMMENT = 'of $y' -- and $z"""
@@ -270,3 +242,15 @@ def test_session_variables_have_no_value_in_quotes(server: Server) -> None:
         assert run(connection, """SELECT "$PRICE", "$X", '$PRICE' FROM VARIED""") == [(5, 7, "$PRICE")]
         with pytest.raises(ProgrammingError, match="variable"):
             run(connection, "SELECT $NONE_OF_IT")
+
+
+def test_a_dropped_database_stays_dropped(tmp_path: Path) -> None:
+    server = InProcess(tmp_path / "data")
+    with server.connect() as connection:
+        run(connection, "CREATE OR REPLACE DATABASE GONE")
+        assert run(connection, "SELECT CURRENT_DATABASE(), CURRENT_SCHEMA()") == [("GONE", "PUBLIC")]
+        run(connection, "DROP DATABASE GONE")
+    server.restart()
+    with server.connect() as connection, pytest.raises(ProgrammingError, match="does not exist"):
+        run(connection, "USE DATABASE GONE")
+    server.stop()

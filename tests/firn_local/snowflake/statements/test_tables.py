@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,38 +12,37 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from snowflake.connector import SnowflakeConnection
 from snowflake.connector.errors import DatabaseError, ProgrammingError
 
-from tests.firn_local.snowflake.process import Server, run
+from tests.firn_local.snowflake.in_process import Connection, InProcess, run
 
 
 @pytest.fixture
-def c(server: Server) -> Iterator[SnowflakeConnection]:
+def c(server: InProcess) -> Iterator[Connection]:
     with server.connect() as connection:
         run(connection, "CREATE OR REPLACE TABLE T (RECORD_METADATA VARIANT NOT NULL COMMENT 'the record''s place')")
         yield connection
 
 
-def described(c: SnowflakeConnection, table: str = "T") -> dict[str, tuple[Any, ...]]:
+def described(c: Connection, table: str = "T") -> dict[str, tuple[Any, ...]]:
     """Type, null?, default, comment by column."""
     return {r[0]: (r[1], r[3], r[4], r[9]) for r in run(c, f"DESCRIBE TABLE {table}")}
 
 
-def shown(c: SnowflakeConnection, table: str) -> dict[str, Any]:
+def shown(c: Connection, table: str) -> dict[str, Any]:
     with c.cursor() as cursor:
         cursor.execute(f"SHOW TABLES LIKE '{table}'")
         (row,) = cursor.fetchall()
         return dict(zip([column.name for column in cursor.description], row, strict=True))
 
 
-def fails(c: SnowflakeConnection, sql: str) -> int:
+def fails(c: Connection, sql: str) -> int:
     with pytest.raises(DatabaseError) as error:
         run(c, sql)
     return int(error.value.errno or 0)
 
 
-def test_columns_are_added_once_with_any_name_and_described_as_declared(c: SnowflakeConnection) -> None:
+def test_columns_are_added_once_with_any_name_and_described_as_declared(c: Connection) -> None:
     add = (
         "ALTER TABLE STREAMING.PUBLIC.T ADD COLUMN IF NOT EXISTS \"has cat\" VARCHAR(10) COMMENT 'it''s', "
         'IF NOT EXISTS "say ""hi""" NUMBER(38,0), lower TIME(6), IF NOT EXISTS "l" TIMESTAMP_LTZ(3)'
@@ -72,7 +70,7 @@ TYPES = {
 }  # fmt: skip
 
 
-def test_every_type_is_described_as_snowflake_does(c: SnowflakeConnection) -> None:
+def test_every_type_is_described_as_snowflake_does(c: Connection) -> None:
     columns = ", ".join(f"C{i} {kind}" for i, kind in enumerate(TYPES))
     run(c, f"CREATE OR REPLACE TABLE TYPED ({columns})")
     assert [row[0] for row in described(c, "TYPED").values()] == list(TYPES.values())
@@ -83,7 +81,7 @@ def test_every_type_is_described_as_snowflake_does(c: SnowflakeConnection) -> No
     assert [row[0] for row in rows] == names
 
 
-def test_defaults_and_identities_are_described_by_their_text(c: SnowflakeConnection) -> None:
+def test_defaults_and_identities_are_described_by_their_text(c: Connection) -> None:
     run(
         c,
         "CREATE OR REPLACE TABLE D (ID INT AUTOINCREMENT START 1 INCREMENT 1, S VARCHAR(5) DEFAULT 'a' NOT NULL, "
@@ -99,7 +97,7 @@ def test_defaults_and_identities_are_described_by_their_text(c: SnowflakeConnect
     assert run(c, "SELECT ID, S, N FROM D") == [(1, "a", 1)]
 
 
-def test_a_column_becomes_nullable_and_wider_and_never_narrower(c: SnowflakeConnection) -> None:
+def test_a_column_becomes_nullable_and_wider_and_never_narrower(c: Connection) -> None:
     run(c, 'ALTER TABLE T ADD COLUMN "s" VARCHAR(5), N NUMBER(5,2)')
     for _ in range(2):
         run(c, "ALTER TABLE T ALTER COLUMN RECORD_METADATA DROP NOT NULL")
@@ -121,7 +119,7 @@ def test_a_column_becomes_nullable_and_wider_and_never_narrower(c: SnowflakeConn
     assert fails(c, "ALTER TABLE T ALTER COLUMN NOPE DROP NOT NULL") == 904
 
 
-def test_several_columns_change_in_one_statement_or_none(c: SnowflakeConnection) -> None:
+def test_several_columns_change_in_one_statement_or_none(c: Connection) -> None:
     run(c, "ALTER TABLE T ADD COLUMN A VARCHAR(3) NOT NULL DEFAULT 'x', B NUMBER(3,0)")
     assert fails(c, "ALTER TABLE T ALTER COLUMN A DROP NOT NULL, COLUMN NOPE DROP NOT NULL") == 904
     assert described(c)["A"][1] == "N"
@@ -147,7 +145,7 @@ def test_several_columns_change_in_one_statement_or_none(c: SnowflakeConnection)
         ),
     ],
 )
-def test_the_type_of_a_table_is_shown(c: SnowflakeConnection, statement: str, wanted: tuple[str, ...]) -> None:
+def test_the_type_of_a_table_is_shown(c: Connection, statement: str, wanted: tuple[str, ...]) -> None:
     run(c, "DROP TABLE IF EXISTS X")
     run(c, statement)
     row = shown(c, "X")
@@ -156,11 +154,11 @@ def test_the_type_of_a_table_is_shown(c: SnowflakeConnection, statement: str, wa
     run(c, "INSERT INTO X (A) VALUES (1)")
 
 
-def test_an_interactive_table_wants_a_clustering_key(c: SnowflakeConnection) -> None:
+def test_an_interactive_table_wants_a_clustering_key(c: Connection) -> None:
     assert fails(c, "CREATE INTERACTIVE TABLE Y (A INT)") == 1003
 
 
-def test_evolution_and_clustering_are_switched_later(c: SnowflakeConnection) -> None:
+def test_evolution_and_clustering_are_switched_later(c: Connection) -> None:
     run(c, "ALTER TABLE T SET ENABLE_SCHEMA_EVOLUTION = TRUE")
     run(c, "ALTER TABLE T CLUSTER BY (RECORD_METADATA:offset)")
     assert shown(c, "T")["enable_schema_evolution"] == "Y"
@@ -171,29 +169,7 @@ def test_evolution_and_clustering_are_switched_later(c: SnowflakeConnection) -> 
     assert (row["enable_schema_evolution"], row["cluster_by"], row["comment"]) == ("N", "", "o'clock")
 
 
-def test_what_was_declared_survives_renaming_and_a_kill(tmp_path: Path) -> None:
-    server = Server(tmp_path / "data")
-    try:
-        with server.connect(database=None, schema=None) as c:
-            run(c, "CREATE DATABASE STREAMING")
-            run(c, "CREATE TRANSIENT TABLE OLD (S VARCHAR(5) NOT NULL) ENABLE_SCHEMA_EVOLUTION = TRUE")
-            run(c, "ALTER TABLE OLD ADD COLUMN \"l\" TIMESTAMP_LTZ(3) COMMENT 'c'")
-            run(c, "ALTER TABLE OLD RENAME TO NEW")
-            run(c, "ALTER TABLE NEW RENAME COLUMN S TO S2")
-        server.restart(signal.SIGKILL)
-        with server.connect() as c:
-            assert described(c, "NEW") == {
-                "S2": ("VARCHAR(5)", "N", None, None),
-                "l": ("TIMESTAMP_LTZ(3)", "Y", None, "c"),
-            }
-            row = shown(c, "NEW")
-            assert (row["kind"], row["enable_schema_evolution"]) == ("TRANSIENT", "Y")
-            assert fails(c, "INSERT INTO NEW (S2) VALUES ('123456')") == 100078
-    finally:
-        server.stop()
-
-
-def test_alter_commits_what_is_open_and_waits_for_a_lock(server: Server, c: SnowflakeConnection) -> None:
+def test_alter_commits_what_is_open_and_waits_for_a_lock(server: InProcess, c: Connection) -> None:
     run(c, "INSERT INTO T SELECT PARSE_JSON('1')")
     with server.connect() as other:
         run(other, "BEGIN")
@@ -205,7 +181,7 @@ def test_alter_commits_what_is_open_and_waits_for_a_lock(server: Server, c: Snow
     run(c, "ALTER TABLE T ADD COLUMN A INT")
 
 
-def test_sessions_that_change_one_table_at_once_queue_and_rows_of_others_go_in(server: Server) -> None:
+def test_sessions_that_change_one_table_at_once_queue_and_rows_of_others_go_in(server: InProcess) -> None:
     with server.connect() as c:
         run(c, "CREATE OR REPLACE TABLE Q (ID INT, N NUMBER(5,0) NOT NULL DEFAULT 1, S VARCHAR(5))")
     done = threading.Event()
@@ -241,7 +217,7 @@ def test_sessions_that_change_one_table_at_once_queue_and_rows_of_others_go_in(s
         assert run(c, "SELECT COUNT(*) FROM Q") == [(rows,)]
 
 
-def test_a_transaction_sees_a_column_that_another_session_added(server: Server, c: SnowflakeConnection) -> None:
+def test_a_transaction_sees_a_column_that_another_session_added(server: InProcess, c: Connection) -> None:
     run(c, "BEGIN")
     run(c, "INSERT INTO T (RECORD_METADATA) SELECT PARSE_JSON('1')")
     with server.connect() as other:
@@ -264,7 +240,7 @@ def test_a_transaction_sees_a_column_that_another_session_added(server: Server, 
         ("INSERT INTO V (S, N) VALUES ('a', 'x')", 100038),
     ],
 )
-def test_a_value_that_a_column_does_not_take_is_refused(c: SnowflakeConnection, sql: str, code: int) -> None:
+def test_a_value_that_a_column_does_not_take_is_refused(c: Connection, sql: str, code: int) -> None:
     run(c, "CREATE OR REPLACE TABLE V (S VARCHAR(5) NOT NULL, N NUMBER(5,2))")
     run(c, "INSERT INTO V VALUES ('12345', 999.99)")
     assert fails(c, sql) == code
@@ -304,7 +280,7 @@ def expression(path: str, how: str) -> str:
     return f"TO_BINARY({path}::VARCHAR, 'HEX')" if how == "TO_BINARY" else f"{path}{how}"
 
 
-def test_copy_casts_canonical_text_to_every_type(c: SnowflakeConnection, tmp_path: Path) -> None:
+def test_copy_casts_canonical_text_to_every_type(c: Connection, tmp_path: Path) -> None:
     staged = {f"C{i}": pa.array(cell[2], pa.string()) for i, cell in enumerate(CELLS.values())}
     pq.write_table(pa.table(staged), tmp_path / "cells.parquet")
     run(c, "CREATE OR REPLACE STAGE S")
@@ -326,7 +302,7 @@ def test_copy_casts_canonical_text_to_every_type(c: SnowflakeConnection, tmp_pat
             assert ([str(value) for value in values] if name == "d d" else values) == cell[3]
 
 
-def test_copy_names_the_file_of_a_text_that_is_too_long(c: SnowflakeConnection, tmp_path: Path) -> None:
+def test_copy_names_the_file_of_a_text_that_is_too_long(c: Connection, tmp_path: Path) -> None:
     run(c, "CREATE OR REPLACE STAGE S")
     for name, text in (("good", "12345"), ("bad", "123456")):
         pq.write_table(pa.table({"C0": [text]}), tmp_path / f"{name}.parquet")

@@ -1,32 +1,24 @@
-"""Transactions and locks of the local Snowflake, as two sessions of the real connector see them."""
+"""Transactions and locks of the local Snowflake, as two sessions see them."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from snowflake.connector import SnowflakeConnection
 from snowflake.connector.errors import DatabaseError, ProgrammingError
 
-from tests.firn_local.snowflake.process import DETACHED_SECONDS, Server, run, write_parquet
+from tests.firn_local.snowflake.in_process import Connection, InProcess, run, write_parquet
 
 
 @pytest.fixture
-def sessions(server: Server) -> Iterator[Callable[..., SnowflakeConnection]]:
-    opened: list[SnowflakeConnection] = []
+def sessions(server: InProcess) -> Iterator[Callable[..., Connection]]:
+    opened: list[Connection] = []
 
-    def connect(**options: Any) -> SnowflakeConnection:
+    def connect(**options: Any) -> Connection:
         opened.append(server.connect(**options))
         return opened[-1]
 
@@ -36,7 +28,7 @@ def sessions(server: Server) -> Iterator[Callable[..., SnowflakeConnection]]:
 
 
 @pytest.fixture
-def a(sessions: Callable[..., SnowflakeConnection]) -> SnowflakeConnection:
+def a(sessions: Callable[..., Connection]) -> Connection:
     connection = sessions()
     run(connection, "CREATE OR REPLACE TABLE L (SINK VARCHAR, EPOCH INT)")
     run(connection, "INSERT INTO L VALUES ('', 0), ('s', 1), ('other', 1)")
@@ -45,15 +37,15 @@ def a(sessions: Callable[..., SnowflakeConnection]) -> SnowflakeConnection:
 
 
 @pytest.fixture
-def b(sessions: Callable[..., SnowflakeConnection]) -> SnowflakeConnection:
+def b(sessions: Callable[..., Connection]) -> Connection:
     return sessions()
 
 
-def start(connection: SnowflakeConnection, sql: str) -> Future[list[tuple[Any, ...]]]:
+def start(connection: Connection, sql: str) -> Future[list[tuple[Any, ...]]]:
     return ThreadPoolExecutor(1).submit(run, connection, sql)
 
 
-def wait_until_waiting(server: Server, table: str) -> None:
+def wait_until_waiting(server: InProcess, table: str) -> None:
     """A statement that waits has no other trace than its being unanswered: give it time to reach the lock."""
     with server.connect() as connection:
         deadline = time.monotonic() + 10
@@ -66,7 +58,7 @@ LOCKED_TABLE = "STREAMING.PUBLIC.L"
 
 
 def test_an_update_waits_for_the_lock_and_then_sees_what_was_committed(
-    server: Server, a: SnowflakeConnection, b: SnowflakeConnection
+    server: InProcess, a: Connection, b: Connection
 ) -> None:
     run(a, "BEGIN")
     assert run(a, "UPDATE L SET EPOCH = 2 WHERE SINK = 's' AND EPOCH = 1") == [(1, 0)]
@@ -80,9 +72,7 @@ def test_an_update_waits_for_the_lock_and_then_sees_what_was_committed(
     assert run(b, "SELECT EPOCH FROM L WHERE SINK = 's'") == [(2,)]
 
 
-def test_a_rollback_frees_the_lock_and_the_old_value_is_found(
-    server: Server, a: SnowflakeConnection, b: SnowflakeConnection
-) -> None:
+def test_a_rollback_frees_the_lock_and_the_old_value_is_found(server: InProcess, a: Connection, b: Connection) -> None:
     run(a, "BEGIN")
     run(a, "DELETE FROM L WHERE SINK = 's'")
     waiting = start(b, "UPDATE L SET EPOCH = 9 WHERE SINK = 's' AND EPOCH = 1")
@@ -91,9 +81,7 @@ def test_a_rollback_frees_the_lock_and_the_old_value_is_found(
     assert waiting.result(10) == [(1, 0)]
 
 
-def test_a_commit_between_two_statements_of_a_transaction_is_seen_by_the_second(
-    a: SnowflakeConnection, b: SnowflakeConnection
-) -> None:
+def test_a_commit_between_two_statements_of_a_transaction_is_seen_by_the_second(a: Connection, b: Connection) -> None:
     run(a, "BEGIN")
     run(a, "INSERT INTO T VALUES (1), (2)")
     run(b, "UPDATE L SET EPOCH = 2 WHERE SINK = 's'")
@@ -104,9 +92,7 @@ def test_a_commit_between_two_statements_of_a_transaction_is_seen_by_the_second(
     assert run(b, "SELECT COUNT(*) FROM T") == [(2,)]
 
 
-def test_a_commit_between_copy_and_update_loads_the_file_once(
-    a: SnowflakeConnection, b: SnowflakeConnection, tmp_path: Path
-) -> None:
+def test_a_commit_between_copy_and_update_loads_the_file_once(a: Connection, b: Connection, tmp_path: Path) -> None:
     run(a, "CREATE OR REPLACE TABLE E (RECORD_METADATA VARIANT, RECORD_CONTENT VARIANT)")
     run(a, "CREATE OR REPLACE STAGE S")
     run(a, f"PUT file://{write_parquet(tmp_path / 'f.parquet', 100)} @S/x/ AUTO_COMPRESS=FALSE")
@@ -120,9 +106,7 @@ def test_a_commit_between_copy_and_update_loads_the_file_once(
     assert run(b, "SELECT SINK, EPOCH FROM L ORDER BY 1") == [("", 0), ("other", 6), ("s", 2)]
 
 
-def test_a_transaction_whose_earlier_write_would_now_differ_is_lost(
-    a: SnowflakeConnection, b: SnowflakeConnection
-) -> None:
+def test_a_transaction_whose_earlier_write_would_now_differ_is_lost(a: Connection, b: Connection) -> None:
     run(a, "BEGIN")
     run(a, "INSERT INTO T SELECT EPOCH FROM L")
     run(b, "INSERT INTO L VALUES ('new', 1)")
@@ -138,7 +122,7 @@ def test_a_transaction_whose_earlier_write_would_now_differ_is_lost(
 
 
 def test_lock_timeout_is_snowflakes_error_and_leaves_the_transaction_open(
-    a: SnowflakeConnection, sessions: Callable[..., SnowflakeConnection]
+    a: Connection, sessions: Callable[..., Connection]
 ) -> None:
     b = sessions(session_parameters={"LOCK_TIMEOUT": 1})
     run(a, "BEGIN")
@@ -157,7 +141,7 @@ def test_lock_timeout_is_snowflakes_error_and_leaves_the_transaction_open(
         run(b, "MERGE INTO L USING (SELECT 1 X) S ON FALSE WHEN NOT MATCHED THEN INSERT VALUES ('m', 1)")
 
 
-def test_inserts_do_not_wait_for_locks(a: SnowflakeConnection, b: SnowflakeConnection) -> None:
+def test_inserts_do_not_wait_for_locks(a: Connection, b: Connection) -> None:
     run(a, "BEGIN")
     run(a, "UPDATE L SET EPOCH = 2")
     run(b, "INSERT INTO L VALUES ('b', 1)")
@@ -166,9 +150,7 @@ def test_inserts_do_not_wait_for_locks(a: SnowflakeConnection, b: SnowflakeConne
     assert run(b, "SELECT COUNT(*) FROM L") == [(5,)]
 
 
-def test_a_deadlock_ends_with_an_error_for_one_of_the_two(
-    server: Server, a: SnowflakeConnection, b: SnowflakeConnection
-) -> None:
+def test_a_deadlock_ends_with_an_error_for_one_of_the_two(server: InProcess, a: Connection, b: Connection) -> None:
     run(a, "INSERT INTO T VALUES (1)")
     run(a, "BEGIN")
     run(a, "UPDATE L SET EPOCH = 2")
@@ -183,45 +165,7 @@ def test_a_deadlock_ends_with_an_error_for_one_of_the_two(
     run(a, "COMMIT")
 
 
-def test_closing_the_connection_rolls_back(a: SnowflakeConnection, server: Server) -> None:
-    other = server.connect()
-    run(other, "BEGIN")
-    run(other, "UPDATE L SET EPOCH = 2")
-    other.close()
-    assert run(a, "UPDATE L SET EPOCH = 3 WHERE EPOCH = 2") == [(0, 0)]
-
-
-HOLDER = """
-import sys, snowflake.connector as sc
-c = sc.connect(user="x", password="x", account="LOCAL", host="127.0.0.1", port=int(sys.argv[1]), protocol="http",
-               database="STREAMING", schema="PUBLIC")
-c.cursor().execute("BEGIN"); c.cursor().execute("UPDATE L SET EPOCH = 99")
-print("held", flush=True); sys.stdin.read()
-"""
-
-
-def test_a_killed_client_does_not_hold_its_lock(server: Server, a: SnowflakeConnection) -> None:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(server.port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert holder.stdout is not None
-    assert holder.stdout.readline().strip() == "held"
-    os.kill(holder.pid, signal.SIGKILL)
-    holder.wait()
-    began = time.monotonic()
-    assert run(a, "UPDATE L SET EPOCH = 3 WHERE EPOCH = 99") == [(0, 0)]
-    assert time.monotonic() - began < DETACHED_SECONDS + 5
-
-
-def test_a_client_that_is_silent_but_connected_keeps_its_transaction(a: SnowflakeConnection) -> None:
-    run(a, "BEGIN")
-    run(a, "INSERT INTO T VALUES (1)")
-    threading.Event().wait(DETACHED_SECONDS * 2)  # silence is what is tested
-    run(a, "COMMIT")
-    assert run(a, "SELECT COUNT(*) FROM T") == [(1,)]
-
-
-def test_a_failed_statement_leaves_the_transaction_as_it_was(a: SnowflakeConnection) -> None:
+def test_a_failed_statement_leaves_the_transaction_as_it_was(a: Connection) -> None:
     run(a, "BEGIN")
     before = run(a, "SELECT CURRENT_TRANSACTION()")
     run(a, "INSERT INTO T VALUES (1)")
@@ -236,7 +180,7 @@ def test_a_failed_statement_leaves_the_transaction_as_it_was(a: SnowflakeConnect
 
 @pytest.mark.parametrize("begin", ["BEGIN", "BEGIN TRANSACTION", "BEGIN WORK", "START TRANSACTION"])
 @pytest.mark.parametrize(("end", "rows"), [("COMMIT", 1), ("COMMIT WORK", 1), ("ROLLBACK", 0), ("ROLLBACK WORK", 0)])
-def test_every_way_to_begin_and_to_end(a: SnowflakeConnection, begin: str, end: str, rows: int) -> None:
+def test_every_way_to_begin_and_to_end(a: Connection, begin: str, end: str, rows: int) -> None:
     run(a, begin)
     run(a, begin)  # ignored inside a transaction
     run(a, "INSERT INTO T VALUES (1)")
@@ -256,7 +200,7 @@ def test_every_way_to_begin_and_to_end(a: SnowflakeConnection, begin: str, end: 
         "ALTER TABLE L ADD COLUMN IF NOT EXISTS EXTRA INT",
     ],
 )
-def test_ddl_commits_what_is_open(a: SnowflakeConnection, ddl: str) -> None:
+def test_ddl_commits_what_is_open(a: Connection, ddl: str) -> None:
     run(a, "BEGIN")
     run(a, "INSERT INTO T VALUES (1)")
     (inside,) = run(a, "SELECT CURRENT_TRANSACTION()")
@@ -267,7 +211,7 @@ def test_ddl_commits_what_is_open(a: SnowflakeConnection, ddl: str) -> None:
     assert run(a, "SELECT COUNT(*) FROM T") == [(1,)]
 
 
-def test_autocommit_off_opens_a_transaction_with_the_first_dml(a: SnowflakeConnection, b: SnowflakeConnection) -> None:
+def test_autocommit_off_opens_a_transaction_with_the_first_dml(a: Connection, b: Connection) -> None:
     run(a, "ALTER SESSION SET AUTOCOMMIT = FALSE")
     run(a, "INSERT INTO T VALUES (1)")
     assert run(b, "SELECT COUNT(*) FROM T") == [(0,)]
@@ -277,19 +221,7 @@ def test_autocommit_off_opens_a_transaction_with_the_first_dml(a: SnowflakeConne
     assert run(b, "SELECT A FROM T") == [(2,)]
 
 
-def test_a_request_repeated_after_a_lost_answer_runs_once(a: SnowflakeConnection, server: Server) -> None:
-    url = f"http://127.0.0.1:{server.port}/queries/v1/query-request?requestId=11111111-2222-3333-4444-555555555555"
-    body = json.dumps({"sqlText": "INSERT INTO T VALUES (1)"}).encode()
-    headers = {"Authorization": f'Snowflake Token="{a.rest.token}"', "Content-Type": "application/json"}
-    answers = []
-    for _ in range(2):
-        with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=10) as answer:
-            answers.append(json.load(answer))
-    assert answers[0] == answers[1]
-    assert run(a, "SELECT COUNT(*) FROM T") == [(1,)]
-
-
-def test_a_repeated_write_finds_the_schema_it_was_written_in(a: SnowflakeConnection, b: SnowflakeConnection) -> None:
+def test_a_repeated_write_finds_the_schema_it_was_written_in(a: Connection, b: Connection) -> None:
     run(b, "CREATE SCHEMA IF NOT EXISTS STREAMING.OTHER")
     run(a, "BEGIN")
     run(a, "INSERT INTO T VALUES (1)")
@@ -300,7 +232,7 @@ def test_a_repeated_write_finds_the_schema_it_was_written_in(a: SnowflakeConnect
     assert run(a, "SELECT CURRENT_SCHEMA(), COUNT(*) FROM PUBLIC.T") == [("OTHER", 1)]
 
 
-def test_twenty_sessions_at_once_lose_no_update(a: SnowflakeConnection, server: Server) -> None:
+def test_twenty_sessions_at_once_lose_no_update(a: Connection, server: InProcess) -> None:
     def add_one(_: int) -> None:
         with server.connect(session_parameters={"LOCK_TIMEOUT": 60}) as connection:
             run(connection, "BEGIN")

@@ -1,4 +1,4 @@
-"""A local Snowflake for the tests of one module; a module that wants another one has a fixture of this name itself."""
+"""A local Snowflake for the tests of one module, a process that the connector reaches over HTTP."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.firn_local.snowflake.process import Server, run
+from tests.firn_local.snowflake.in_process import run
+from tests.firn_local.snowflake.process import Server
 
 
 @pytest.fixture(scope="module")
