@@ -1,8 +1,12 @@
-"""ARCHITECTURE.md draws every room (package) of the product and the stack, and only rooms that exist."""
+"""The house: ARCHITECTURE.md draws every room (package) and only rooms that exist, and no import runs in a circle."""
 
 from __future__ import annotations
 
 import re
+from graphlib import CycleError, TopologicalSorter
+
+import grimp
+import pytest
 
 from firn.settings import PROJECT_ROOT
 
@@ -24,3 +28,13 @@ def drawn() -> set[str]:
 
 def test_every_room_is_drawn_and_every_drawn_one_exists() -> None:
     assert drawn() == rooms()
+
+
+def test_no_import_runs_in_a_circle() -> None:
+    """Imports for types alone count too: whoever reads one module of a circle has to read all of them."""
+    graph = grimp.build_graph(*HOUSE, exclude_type_checking_imports=False, cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        pytest.fail("a circle of imports: " + " <- ".join(error.args[1]))
