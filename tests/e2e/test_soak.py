@@ -33,6 +33,7 @@ def soak(tmp_path: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
             process.wait(60)
 
 
+@pytest.mark.full
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_two_minutes_of_faults_double_and_lose_nothing(tmp_path: Path) -> None:
