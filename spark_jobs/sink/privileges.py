@@ -1,8 +1,8 @@
 """What a sink needs in Snowflake, looked at live: login, objects, tables, privileges; with the GRANT that is missing.
 
-Not for making anything: the sink makes its tables, stage and ledger when it starts. Privileges by statement: those of
-`tables`, `evolution`, `schema_changes`, `stage`, `ledger_table`, `copy_into` and `control`; a pipe's SELECT is tried
-out (`pipes`)
+Not for making anything: the sink makes its tables and its ledger when it starts, and the method what it needs. What the
+method needs beside the tables it says itself (`methods.base`). Privileges by statement: those of `tables`, `evolution`,
+`schema_changes`, `ledger.table` and `control`
 (https://docs.snowflake.com/en/user-guide/security-access-control-privileges).
 """
 
@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from snowflake.connector import SnowflakeConnection
 
-from firn.connector.config import Method, SinkConfig
+from firn.connector.config import SinkConfig
 from firn.errors import ConfigError, FirnError, PrivilegeError
 from firn.ledger import control, schema_changes
 from firn.ledger import table as ledger_table
@@ -25,7 +25,7 @@ from firn.snowflake.grants import Privilege, held_privileges, name_parts
 from firn.snowflake.identifiers import FullName, Namespace, check_table_map, quoted, table_for, written
 from firn.snowflake.tables import describe_named, named_table_exists
 from spark_jobs.sink.methods import registry
-from spark_jobs.sink.methods.snowpipe import stage
+from spark_jobs.sink.methods.base import MethodPrivileges
 from spark_jobs.sink.tables.loaders import loader_of
 from spark_jobs.sink.tables.target_tables import check_columns
 from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, TableLoader
@@ -46,6 +46,12 @@ class _Session:
     @property
     def namespace(self) -> Namespace:
         return Namespace(self.login.database, self.login.schema)
+
+    @cached_property
+    def of_method(self) -> MethodPrivileges:
+        """What the method needs beside the tables; nothing for one that cannot run yet."""
+        method = registry.find(self.config.method)
+        return method.privileges(self.connection, self.namespace) if method else MethodPrivileges(())
 
     def has_table(self, name: FullName) -> bool:
         return named_table_exists(self.connection, name)
@@ -187,16 +193,12 @@ def _instead(session: _Session, missing: Privilege) -> str:
     """What to grant instead of a right to CREATE if an object is there and hidden: Snowflake does not tell which."""
     if missing.privilege == "OWNERSHIP":
         return " Or set auto.evolve to false: the table then stays as it is."
-    if missing.privilege == "CREATE STAGE":
-        hidden = [("STAGE", session.namespace.full_name(stage.STAGE), "READ, WRITE")]
-    elif missing.privilege == "CREATE TABLE":
+    hidden = [privilege for create, privilege in session.of_method.instead.items() if create == missing]
+    if missing.privilege == "CREATE TABLE":
         used = [each for each in _tables(session) if each.made and not session.has_table(each.name)]
-        hidden = [("TABLE", each.name, each.privileges) for each in used]
-    else:
-        hidden = []
+        hidden += [Privilege(each.privileges, "TABLE", each.name) for each in used]
     return "".join(
-        f" If {name[2]} exists, hidden from this role, instead: {Privilege(wanted, kind, name).grant(session.role)}"
-        for kind, name, wanted in hidden
+        f" If {each.name[2]} exists, hidden from this role, instead: {each.grant(session.role)}" for each in hidden
     )
 
 
@@ -213,8 +215,7 @@ def _needed(session: _Session) -> Iterator[Privilege]:
             yield from (Privilege(privilege, "TABLE", used.name) for privilege in used.privileges.split(", "))
         elif used.made:
             yield creates_table
-    if session.config.method is Method.SNOWPIPE:
-        yield from _needed_for_stage(session, Privilege("CREATE STAGE", "SCHEMA", schema))
+    yield from session.of_method.needed
 
 
 def _tables(session: _Session) -> Iterator[_Used]:
@@ -230,11 +231,3 @@ def _tables(session: _Session) -> Iterator[_Used]:
     yield _Used(session.namespace.full_name(control.TABLE), "SELECT, INSERT, UPDATE")
     if growing:
         yield _Used(session.namespace.full_name(schema_changes.TABLE), "INSERT")
-
-
-def _needed_for_stage(session: _Session, creates_stage: Privilege) -> Iterator[Privilege]:
-    if not stage.stage_exists(session.connection, session.namespace):
-        yield creates_stage
-        return
-    for privilege in ("READ", "WRITE"):  # in this order: Snowflake grants WRITE to those who may READ
-        yield Privilege(privilege, "STAGE", session.namespace.full_name(stage.STAGE))

@@ -20,10 +20,11 @@ from firn.ledger.owner import Owner
 from firn.snowflake.faults import MissingObjectError
 from firn.snowflake.identifiers import Namespace
 from firn.snowflake.transactions import transaction
-from spark_jobs.sink.methods.base import Claim, EpochSession, InSession, LedgerUpdate, PartitionRange
+from spark_jobs.sink.methods.base import Claim, EpochSession, InSession, LedgerUpdate, MethodPrivileges, PartitionRange
 from spark_jobs.sink.methods.snowpipe.copy_into import RefusedFilesError, copy_files
 from spark_jobs.sink.methods.snowpipe.files import PartitionFiles
 from spark_jobs.sink.methods.snowpipe.pipe_input_table import PipeInputTable, check_pipe
+from spark_jobs.sink.methods.snowpipe.privileges import stage_privileges
 from spark_jobs.sink.methods.snowpipe.refused_files import forget_others, refused_files, remember_refused
 from spark_jobs.sink.methods.snowpipe.residue import StageResidue, find_stage_residue
 from spark_jobs.sink.methods.snowpipe.stage import Stage
@@ -46,6 +47,10 @@ class Snowpipe:
         """As `IngestionMethod.check_table`: a user's pipe is tried out on no record."""
         if isinstance(loader, PipeLoader):
             check_pipe(connection, namespace, table, loader)
+
+    def privileges(self, connection: SnowflakeConnection, namespace: Namespace) -> MethodPrivileges:
+        """As `IngestionMethod.privileges`: for the stage."""
+        return stage_privileges(connection, namespace)
 
     def leftovers(
         self, connection: SnowflakeConnection, namespace: Namespace, sink: str, owner: Owner | None
