@@ -58,12 +58,12 @@ class Child:
     def poll(self) -> int | None:
         """The exit code, or None while it runs; a negative one is the number of the signal that ended it.
 
-        Once it has ended, the rest of its group is gone and all that it said was heard.
+        Once it has ended, the rest of its group is gone and all its output was read.
         """
         return self._over() if self._process.poll() is not None else None
 
     def wait(self, seconds: float | None = None) -> int | None:
-        """As `poll`, after waiting for its end for so long, or for good."""
+        """As `poll`, after waiting so many seconds for its end, or without a limit."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
         return self.poll()
@@ -74,7 +74,7 @@ class Child:
         return self._answer.lines()
 
     def ask(self) -> None:
-        """Ask for an orderly end by closing its input: heard also by a child that is still starting."""
+        """Ask for an orderly end by closing its input, which reaches also a child that is still starting."""
         if self._process.stdin and not self._process.stdin.closed:
             with suppress(BrokenPipeError):
                 self._process.stdin.close()
@@ -128,13 +128,13 @@ def run_child(command: Sequence[str], env: Mapping[str, str], on_line: Callable[
 
 @contextmanager
 def first_signal(
-    heard: Callable[[], None], wanted: bool = True, *, numbers: Iterable[int] = (signal.SIGINT, signal.SIGTERM)
+    react: Callable[[], None], enabled: bool = True, *, numbers: Iterable[int] = (signal.SIGINT, signal.SIGTERM)
 ) -> Iterator[None]:
-    """Where `wanted`, the first of these signals calls `heard` instead of what it did; the next does that again.
+    """Where `enabled`, the first of these signals calls `react` instead of what it did; the next does that again.
 
     Signals reach the main thread only: in another one nothing changes.
     """
-    if not wanted or threading.current_thread() is not threading.main_thread():
+    if not enabled or threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.getsignal(number) for number in numbers}
@@ -145,7 +145,7 @@ def first_signal(
 
     def ask(*_: object) -> None:
         restore()
-        heard()
+        react()
 
     for number in before:
         signal.signal(number, ask)
@@ -182,5 +182,5 @@ def _pump(stream: IO[str], on_line: Callable[[str], None]) -> None:
         while line := stream.readline(_LINE_CHARACTERS):
             try:
                 on_line(line.rstrip("\n"))
-            except Exception:  # a pipe that nobody empties would stop the child
+            except Exception:  # a full pipe would stop the child
                 log.exception("a line of a child could not be dealt with")

@@ -1,7 +1,7 @@
 """What killed programs leave on this machine's disk: Spark's folders, files on their way to the stage, rotated logs.
 
-A process that ends in order cleans up after itself; one that is killed cannot. Removes only what nobody has written to
-for a while and no running process can need. Not for the residue of a sink in Snowflake and Kafka (`firn sink clean`).
+A process that ends in order cleans up after itself; one that is killed cannot. Removes only what has not been written
+to for a while and no running process can need. Not for the residue of a sink in Snowflake and Kafka (`firn sink clean`).
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ class StalePath:
 def find_stale(home: Path, *, log_days: float, hours: float, now: float) -> list[StalePath]:
     """Look for them under `home` and in the folder of temporary files. now: seconds since the epoch.
 
-    log_days: how long rotated logs are kept. hours: how long nobody has written to anything else; what is younger than
+    log_days: how long rotated logs are kept. hours: how long nothing was written to anything else; what is younger than
     the oldest Spark that still runs stays, because an idle Spark writes nothing and needs its folders.
     """
     untouched = now - hours * 3600
     spark = min(untouched, _oldest_spark())
-    wanted = (
+    places = (
         ("rotated log", home / "logs", _ROTATED, now - log_days * 86_400),
         ("Spark folder", home / "spark", _SPARK, spark),
         ("task folder", Path(tempfile.gettempdir()), _TASK, spark),
     )
     return [
         StalePath(kind, path, _size(path))
-        for kind, folder, name, before in wanted
+        for kind, folder, name, before in places
         for path in _own(folder, name)
         if _touched(path) < before
     ]

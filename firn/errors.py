@@ -1,7 +1,7 @@
 """The two roots of every error a user can meet, and the exit codes they become.
 
 Terminal: a person has to change something. Transient: the same call may succeed later, so the retry layer
-(`firn.retry`) tries again within one deadline. Nothing but the retry layer and the exit code tells them apart.
+(`firn.retry`) tries again within one deadline. Only the retry layer and the exit code tell them apart.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _rebuild(kind: type[FirnError], what: str, where: str, next_step: str) -> Fi
 
 
 def unexpected(error: BaseException) -> FirnError:
-    """An error that nobody foresaw, a bug of ours, as a FirnError of exit code 1."""
+    """An error that was not foreseen, a bug, as a FirnError of exit code 1."""
     return FirnError(
         f"Unexpected {type(error).__name__}: {error}", next_step="Report this, with the output of `firn --debug`."
     )

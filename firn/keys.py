@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from firn.errors import ConfigError
 
 MINIMUM_BITS = 2048
-# The first lines of an encrypted PKCS#1 key (RFC 1421), without blanks; the length of the vector tells where it ends.
+# The first lines of an encrypted PKCS#1 key (RFC 1421), without blanks; the length of the vector says where it ends.
 _OLD_ENCRYPTION = re.compile(
     r"Proc-Type:4,ENCRYPTEDDEK-Info:(?P<cipher>AES-\d+-CBC|DES-EDE3-CBC|DES-CBC),"
     r"(?P<iv>(?<=AES-\d\d\d-CBC,)[0-9A-Fa-f]{32}|[0-9A-Fa-f]{16})"
@@ -129,5 +129,5 @@ def _load(data: bytes, passphrase: SecretStr | None, place: KeyPlace) -> object:
         raise place.fault(
             "The private key cannot be read: damaged, or the passphrase does not fit.",
             f"Put the whole key into {place.key}, and for an encrypted one its passphrase into {place.passphrase}; "
-            "`openssl pkey -in <file> -noout` tells whether they fit.",
+            "`openssl pkey -in <file> -noout` shows whether they fit.",
         ) from None

@@ -37,7 +37,7 @@ class ProxyConfig:
 
 
 def bypasses(proxy: ProxyConfig, host: str) -> bool:
-    """Whether `host` is reached without the proxy: one of the patterns fits, upper and lower case alike.
+    """Whether `host` is reached without the proxy: one of the patterns fits, whatever the case.
 
     `*` stands for any text. An IPv6 address fits with or without its brackets.
     """
@@ -134,7 +134,7 @@ def _password(proxy: ProxyConfig) -> str:
 def _check(proxy: ProxyConfig, target: str, status: int) -> None:
     where = f"proxy {address(proxy)}"
     if status == 407:
-        what = "refuses the credentials" if proxy.username is not None else "wants credentials"
+        what = "refuses the credentials" if proxy.username is not None else "requires credentials"
         raise AuthenticationError(
             f"The proxy {address(proxy)} {what} (HTTP 407).",
             where=_CREDENTIALS,

@@ -41,7 +41,7 @@ class Retries:
             return dict(self._counts)
 
     def take(self) -> dict[str, int]:
-        """The same, and begin anew."""
+        """The same, and count from zero again."""
         with self._lock:
             counts, self._counts = self._counts, Counter()
         return dict(counts)
@@ -56,7 +56,7 @@ class Deadline:
 
     One Deadline is shared by all that retries within a piece of work, so that retries inside retries do not add up.
     Safe for several threads: the driver's main thread and the one of its batches share one, and the success of either
-    begins the patience of both anew.
+    gives both their full patience again.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -71,7 +71,7 @@ class Deadline:
             self._failing_since = since if self._failing_since is None else min(self._failing_since, since)
 
     def succeeded(self) -> None:
-        """The work got on, or was answered: patience begins anew."""
+        """The work made progress, or was answered: the next failure is the first again."""
         with self._lock:
             self._failing_since = None
 
@@ -120,7 +120,7 @@ class _Passed(stop_base):
 
 
 def _policy(deadline: Deadline, stop: threading.Event, *, each: bool = False) -> Retrying:
-    def tell(state: RetryCallState) -> None:
+    def report(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
         RETRIES.add({type(error).__name__: 1})
         # Of a single call the first fault is news; that it lasts is not.
@@ -134,6 +134,6 @@ def _policy(deadline: Deadline, stop: threading.Event, *, each: bool = False) ->
         wait=wait_exponential_jitter(multiplier=0.2, max=5.0, jitter=0.5),
         sleep=sleep_using_event(stop),
         after=lambda _state: deadline.failed(),
-        before_sleep=tell,
+        before_sleep=report,
         reraise=True,
     )

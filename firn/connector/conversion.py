@@ -158,7 +158,7 @@ def _registry(check: Check, side: Side) -> RegistryConfig | None:
     if source == "USER_INFO" and info_name is None:
         check.fault(f"{prefix}basic.auth.user.info", f"is required with {source_name}=USER_INFO")
     if source == "URL" and in_url is None and name not in check.unchecked:
-        check.fault(name, f"holds no user and password, which {source_name}=URL wants there")
+        check.fault(name, f"holds no user and password, which {source_name}=URL requires")
     if info is not None and ":" not in info.get_secret_value():
         check.fault(str(info_name), "is not <user>:<password>")
     if token is not None and (info or in_url):

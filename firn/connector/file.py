@@ -69,7 +69,7 @@ def _from_properties(text: str, path: Path) -> Mapping[str, str]:
 
 
 class _TwiceError(Exception):
-    """A name that is given twice: which value was meant, nobody knows."""
+    """A name that is given twice, so that it is not known which value is meant."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)

@@ -32,7 +32,7 @@ class ReadError(ValueError):
 class Reader:
     """How the text of a value becomes a typed value; `parse` raises ReadError.
 
-    `why` tells why nothing but the one allowed value can be followed.
+    `why` says why nothing but the one allowed value can be followed.
     """
 
     type: str
@@ -47,7 +47,7 @@ class Parameter:
 
     `default` is the text that stands for an absent value; `streaming_default` replaces it with SNOWPIPE_STREAMING,
     `v4_default` with the class of the v4 connector.
-    `elsewhere` tells where an absent value comes from. `empty` is True where an empty text means absent, as in the
+    `elsewhere` says where an absent value comes from. `empty` is True where an empty text means absent, as in the
     official connector. `reason` explains every effect but plain honouring.
     """
 

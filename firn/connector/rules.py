@@ -110,7 +110,7 @@ def _tables(check: Check) -> None:
             check.fault("firn.table.cluster.by", "is required with firn.table.type=interactive")
     for name in ("firn.table.type", "firn.table.cluster.by"):
         if check.has(name) and not makes_tables(check):
-            check.warn(name, "has no effect: the sink is told not to make tables.")
+            check.warn(name, "has no effect: the sink does not make tables.")
 
 
 def _login(check: Check) -> None:

@@ -24,7 +24,7 @@ _CONNECTION_LOST = re.compile(r"^\s*(25000[1235]|25101[12]|290\d{3})( \(.*?\))?:
 
 @dataclass(frozen=True)
 class NodeResult:
-    """What became of one model or test.
+    """The result of one model or test.
 
     `kind` is dbt's resource type (model, test, ...); `status` dbt's word (success, pass, warn, error, fail, skipped);
     `rows` how many rows a table or incremental model wrote (None where Snowflake does not say), or failed a test;
@@ -99,7 +99,7 @@ def failure(result: TransformResult, where: str) -> TransformError | TransformIn
 
 
 def connection_lost(text: str) -> bool:
-    """Whether dbt's message is the driver's word for a connection that failed."""
+    """Whether dbt's message is the driver's for a connection that failed."""
     return _CONNECTION_LOST.search(text) is not None
 
 

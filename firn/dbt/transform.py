@@ -1,4 +1,4 @@
-"""Runs dbt over what the sinks landed, and says what became of each model and test. Knows no model by name.
+"""Runs dbt over the tables of the sinks, and gives the result of each model and test. Knows no model by name.
 
 dbt keeps its logging and its parsed project in process-wide state, so it gets a process of its own, which also can be
 stopped. The key travels in that process's environment under dbt's prefix for secrets, which dbt keeps out of logs and
@@ -33,12 +33,11 @@ def run_dbt(
 ) -> TransformResult:
     """Run `dbt build` (models and their tests, in order of dependency) with this login, and wait for its end.
 
-    `select` is dbt's node selection; `full_refresh` builds incremental models anew. An exception in this process (an
-    interrupt, a cancelled flow) stops dbt and its queries first.
+    `select` is dbt's node selection; `full_refresh` builds incremental models from nothing. An exception in this process
+    (an interrupt, a cancelled flow) stops dbt and its queries first.
 
     Raises TransformError naming each failed node, ConfigError when `select` names nothing, the project does not compile
-    or dbt is not installed, the login's own errors (see `firn.snowflake.connection`),
-    TransformInterruptedError when the
+    or dbt is not installed, the login's own errors (see `firn.snowflake.connection`), TransformInterruptedError when the
     connection breaks in mid-run, or TransientError while another run holds `<home>/dbt`.
     """
     _check_installed()
@@ -48,10 +47,10 @@ def run_dbt(
         with_retries(settings.retry_deadline_seconds, _check_login, login)
         results = home / "target" / "run_results.json"
         results.unlink(missing_ok=True)
-        heard: list[str] = []
-        code, said = run_child(_command(home, select, full_refresh), environment, heard.append)
+        errors: list[str] = []
+        code, output = run_child(_command(home, select, full_refresh), environment, errors.append)
         if code not in (0, 1) or not results.exists():
-            raise _unfinished([*said, *heard], home)
+            raise _unfinished([*output, *errors], home)
         result = read_result(home / "target")
     if not result.nodes:
         raise ConfigError(

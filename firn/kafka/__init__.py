@@ -1,1 +1,1 @@
-"""Kafka for everything here: what clients are told, a cluster's topics and offsets, ranges of records as Arrow."""
+"""The one way into Kafka: configuration of clients, a cluster's topics and offsets, ranges of records as Arrow."""

@@ -25,7 +25,7 @@ from firn.settings import Settings
 
 @dataclass(frozen=True)
 class KafkaClient:
-    """What clients of one cluster are told; made by `kafka_client`. Values are masked, also inside exceptions."""
+    """The configuration of one cluster's clients; made by `kafka_client`. Values are masked, also inside exceptions."""
 
     properties: tuple[KafkaProperty, ...]
 
@@ -54,7 +54,7 @@ def client_from_settings(settings: Settings) -> KafkaClient:
 
 
 def needs_secret(properties: Iterable[KafkaProperty]) -> bool:
-    """Whether the Kafka secret is wanted: the connector does not name both bootstrap servers and a whole login."""
+    """Whether the Kafka secret is needed: the connector does not name both bootstrap servers and a whole login."""
     values = _chosen(properties)
     protocol = values.get("security.protocol")
     login = "sasl.jaas.config" in values or (protocol is not None and not protocol.startswith("SASL"))
@@ -76,7 +76,7 @@ def kafka_client(
         values["bootstrap.servers"] = _present(secret, "bootstrap servers").bootstrap_servers
     if protocol.startswith("SASL") and "sasl.jaas.config" not in values:
         values["sasl.jaas.config"] = _login(values["sasl.mechanism"], _present(secret, "a login"))
-    unused = [p for p, wanted in (("sasl.", "SASL"), ("ssl.", "SSL")) if wanted not in _layers(protocol)]
+    unused = [p for p, layer in (("sasl.", "SASL"), ("ssl.", "SSL")) if layer not in _layers(protocol)]
     kept = {name: value for name, value in values.items() if not name.startswith(tuple(unused))}
     client = tuple(KafkaProperty(name, SecretStr(value)) for name, value in sorted(kept.items()))
     _refuse_faulty(client)

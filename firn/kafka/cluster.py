@@ -1,6 +1,6 @@
 """Asking a cluster about topics and offsets through librdkafka, with errors a person can act on (`firn.kafka.faults`).
 
-Not for producing or consuming records, nor for what a client is told (`firn.kafka.client`), nor for deciding what a
+Not for producing or consuming records, nor for configuring a client (`firn.kafka.client`), nor for deciding what a
 topic should be (`firn.provision`).
 """
 
@@ -73,7 +73,7 @@ def with_callbacks(config: Mapping[str, str], faults: ConnectionFaults) -> dict[
 
 @dataclass(frozen=True)
 class KafkaAdmin:
-    """An admin client with what its callback heard. Made by `admin_client`; closes with the process."""
+    """An admin client with the faults that its callback reported. Made by `admin_client`; closes with the process."""
 
     client: AdminClient
     faults: ConnectionFaults
@@ -160,7 +160,7 @@ def check_topic_ids(admin: KafkaAdmin, topic_ids: Mapping[str, str]) -> None:
         raise RecreatedTopicError(
             f"Topics were deleted, or deleted and made again: {', '.join(gone)}.",
             where=f"brokers {admin.faults.brokers}",
-            next_step="Find out who did it, and whether their records are still wanted.",
+            next_step="Find out who did it, and whether their records are still needed.",
         )
 
 

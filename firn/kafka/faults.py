@@ -1,6 +1,6 @@
 """Why a Kafka client cannot connect, as an error a person can act on. Not for what a broker says about one record.
 
-librdkafka tells why it cannot connect only to its error callback; the call itself just times out. `ConnectionFaults`
+librdkafka reports why it cannot connect only to its error callback; the call itself just times out. `ConnectionFaults`
 keeps what the callback said, so that the error names the real cause. Codes: librdkafka's rd_kafka_resp_err_t.
 """
 
@@ -39,7 +39,7 @@ _BROKEN_OFF = re.compile(r"Broker transport failure|Timed out|[Dd]isconnected")
 
 
 class ConnectionFaults:
-    """What the clients' error callback heard: the most telling fault wins (refused login, TLS, name, connection)."""
+    """What the clients' error callback reported: the most specific wins (refused login, TLS, name, connection)."""
 
     _RANK = (KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._RESOLVE, KafkaError._TRANSPORT)
 
@@ -53,7 +53,7 @@ class ConnectionFaults:
         log.info("Kafka client: %s", error.str())
 
     def clear(self) -> None:
-        """Forget: a request was answered, so what was heard before no longer explains anything."""
+        """Forget: a request was answered, so earlier faults no longer explains anything."""
         self._heard.clear()
 
     def terminal(self) -> FirnError | None:
@@ -64,7 +64,7 @@ class ConnectionFaults:
         return None
 
     def explain(self, error: KafkaError, doing: str) -> FirnError:
-        """`error` of a request as an error for a person; a time-out becomes what the callback heard before it."""
+        """`error` of a request as an error for a person; a time-out becomes what the callback reported before it."""
         if error.code() in _DENIED:
             return PrivilegeError(
                 f"Kafka does not allow this: {doing} ({error.str()}).",

@@ -17,7 +17,7 @@ FIRST_OFFSET = "auto.offset.reset"
 GROUP = "group.id"
 DEAD_LETTER_GROUPS = "firn-dlq-"
 NOT_FOR_READERS = frozenset({FIRST_OFFSET, GROUP})
-"""What is honoured and no reader is told: the sink itself follows it."""
+"""What the sink itself follows: honoured, and no property of its readers."""
 KERBEROS = (
     "Kerberos (GSSAPI) is not in the librdkafka that confluent-kafka ships. Use PLAIN, SCRAM, OAUTHBEARER or client "
     "certificates."
@@ -196,7 +196,7 @@ _READING: dict[str, Property] = {
         "fetch.min.bytes fetch.max.wait.ms",
         Property("no effect", "A range of offsets is read that is there already: nothing is worth waiting for."),
     ),
-    # librdkafka wants at least its message.max.bytes here.
+    # librdkafka requires at least its message.max.bytes here.
     "fetch.max.bytes": _int(0, "fetch.max.bytes", 1_000_000, 2_147_483_135),
     "max.partition.fetch.bytes": _int(0, "max.partition.fetch.bytes", 1, 1_000_000_000),
     GROUP: Property(

@@ -52,14 +52,14 @@ _OPTIONS = {
 _FORCED = {
     "enable.auto.commit": "false",
     "enable.auto.offset.store": "false",
-    # Where the last offsets of a range hold no record, only this event tells that nothing comes any more.
+    # Where the last offsets of a range hold no record, only this event says that nothing more comes.
     "enable.partition.eof": "true",
     # An offset that is gone is an error: going on elsewhere would leave records out.
     "auto.offset.reset": "error",
-    # What a range wants is there already. A fetch that waits for more holds up the range that is read next.
+    # What a range needs is there already. A fetch that waits for more holds up the range that is read next.
     "fetch.min.bytes": "1",
     "fetch.wait.max.ms": "20",
-    # How far librdkafka has come: of aborted records it gives out nothing, and they are no silence.
+    # How far librdkafka has come: it delivers nothing of aborted records, and reading them is progress.
     "statistics.interval.ms": "2000",
 }
 
@@ -69,7 +69,7 @@ class GoneRangeError(TransientError):
 
 
 class StalledRangeError(TransientError):
-    """The range did not come to its end in time; the message says what is known about why. seconds: so long."""
+    """The range did not come to its end within so many `seconds`; the message says what is known about why."""
 
     seconds = 0.0
 
@@ -91,23 +91,23 @@ class RangeReader:
             raise refused_configuration(error.args[0], client.brokers) from None
 
     def read(
-        self, wanted: OffsetRange, *, records: int = BATCH_RECORDS, size: int = BATCH_BYTES
+        self, offsets: OffsetRange, *, records: int = BATCH_RECORDS, size: int = BATCH_BYTES
     ) -> Iterator[pa.RecordBatch]:
         """The range's records as batches of `records` rows and about `size` bytes at most, but one row.
 
         Raises GoneRangeError where the first offset is gone, StalledRangeError where nothing new came within the
         patience, and Authentication-, Privilege- or ConfigError as Kafka tells.
         """
-        if not len(wanted):
+        if not len(offsets):
             return
-        position, average = wanted.start, 0.0
+        position, average = offsets.start, 0.0
         self._faults.clear()  # of a range before
         self._fetched.clear()
-        self._consumer.assign([KafkaOffset(wanted.topic, wanted.partition, position)])
+        self._consumer.assign([KafkaOffset(offsets.topic, offsets.partition, position)])
         try:
-            while position < wanted.end:
+            while position < offsets.end:
                 with _no_collection():
-                    chunk = self._chunk(wanted, _Chunk(position, records, size, average))
+                    chunk = self._chunk(offsets, _Chunk(position, records, size, average))
                     position, average = chunk.position, chunk.average
                     batch = chunk.columns.batch() if len(chunk.columns) else None
                 if batch is not None:
@@ -119,34 +119,37 @@ class RangeReader:
         """End the connections."""
         self._consumer.close()
 
-    def _chunk(self, wanted: OffsetRange, chunk: _Chunk) -> _Chunk:
+    def _chunk(self, offsets: OffsetRange, chunk: _Chunk) -> _Chunk:
         """Messages of the range from the chunk's position on, until it is full or the range has ended."""
         quiet_since, fetched = time.monotonic(), -1
-        while chunk.position < wanted.end and (room := chunk.room):
+        while chunk.position < offsets.end and (room := chunk.room):
             # What is there already; never more than the range can still have.
-            found = self._consumer.consume(min(room, wanted.end - chunk.position), 0)
+            found = self._consumer.consume(min(room, offsets.end - chunk.position), 0)
             if not found:
                 found = self._consumer.consume(1, _POLL_SECONDS)
             if found:
                 before = chunk.position
-                self._take(chunk, found, wanted)
+                self._take(chunk, found, offsets)
                 if chunk.position > before:
                     quiet_since = time.monotonic()
-            elif (now_at := self._fetched.get((wanted.topic, wanted.partition), -1)) > fetched:
+            elif (now_at := self._fetched.get((offsets.topic, offsets.partition), -1)) > fetched:
                 quiet_since, fetched = time.monotonic(), now_at
             if time.monotonic() - quiet_since > self.patience:
-                raise self._stalled(wanted, chunk)
+                raise self._stalled(offsets, chunk)
             if not found and (cause := self._faults.terminal()) is not None:
                 raise cause
         return chunk
 
-    def _take(self, chunk: _Chunk, found: list[Message], wanted: OffsetRange) -> None:
+    def _take(self, chunk: _Chunk, found: list[Message], offsets: OffsetRange) -> None:
         """Add what was consumed to the chunk. Raises what an error among it says."""
-        if any(map(Message.error, found)) or not chunk.position <= _offset(found[0]) <= _offset(found[-1]) < wanted.end:
+        if (
+            any(map(Message.error, found))
+            or not chunk.position <= _offset(found[0]) <= _offset(found[-1]) < offsets.end
+        ):
             for each in found:
-                self._take_one(chunk, each, wanted)
+                self._take_one(chunk, each, offsets)
         else:
-            chunk.add(found, _offset(found[-1]) + 1)
+            chunk.add(found, last + 1)
         self._faults.clear()
 
     def _note_fetched(self, statistics: str) -> None:
@@ -155,32 +158,32 @@ class RangeReader:
             for number, partition in topic["partitions"].items():
                 self._fetched[name, int(number)] = partition["next_offset"]
 
-    def _take_one(self, chunk: _Chunk, message: Message, wanted: OffsetRange) -> None:
+    def _take_one(self, chunk: _Chunk, message: Message, offsets: OffsetRange) -> None:
         error = message.error()
         if error is not None and message.topic() is None:
             return  # of the group that nobody joins: rights on groups are not needed to read
         if error is not None and error.code() == KafkaError._PARTITION_EOF:
             # The end of what can be read now. Below the range's end something is still to come, or will never.
             chunk.end_seen = _offset(message)
-            if chunk.end_seen >= wanted.end:
-                chunk.position = wanted.end
+            if chunk.end_seen >= offsets.end:
+                chunk.position = offsets.end
         elif error is not None:
-            raise self._fault(wanted, chunk.position, error)
-        elif _offset(message) >= wanted.end:
-            chunk.position = wanted.end
+            raise self._fault(offsets, chunk.position, error)
+        elif _offset(message) >= offsets.end:
+            chunk.position = offsets.end
         elif _offset(message) >= chunk.position:
             chunk.add([message], _offset(message) + 1)
 
-    def _fault(self, wanted: OffsetRange, position: int, error: KafkaError) -> FirnError:
+    def _fault(self, offsets: OffsetRange, position: int, error: KafkaError) -> FirnError:
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             return GoneRangeError(
-                f"Kafka does not hold offset {position} of {wanted.topic}-{wanted.partition}.",
+                f"Kafka does not hold offset {position} of {offsets.topic}-{offsets.partition}.",
                 where=f"brokers {self._faults.brokers}",
                 next_step="Look at the topic's first and last offset: records expired, or the topic was made again.",
             )
-        return self._faults.explain(error, f"read {wanted}")
+        return self._faults.explain(error, f"read {offsets}")
 
-    def _stalled(self, wanted: OffsetRange, chunk: _Chunk) -> FirnError:
+    def _stalled(self, offsets: OffsetRange, chunk: _Chunk) -> FirnError:
         """What is known about a range that does not come to its end."""
         cause = self._faults.explain(KafkaError(KafkaError._TIMED_OUT), f"read from offset {chunk.position} on")
         if not isinstance(cause, TransientError):
@@ -188,22 +191,22 @@ class RangeReader:
         if chunk.end_seen is not None:
             what = f"Only offsets below {chunk.end_seen} can be read."
         else:
-            what = self._leaderless(wanted) or cause.what
+            what = self._leaderless(offsets) or cause.what
         error = StalledRangeError(
-            f"{wanted} could not be read within {self.patience:.0f} s. {what}",
+            f"{offsets} could not be read within {self.patience:.0f} s. {what}",
             where=cause.where,
             next_step=cause.next_step,
         )
         error.seconds = self.patience
         return error
 
-    def _leaderless(self, wanted: OffsetRange) -> str | None:
+    def _leaderless(self, offsets: OffsetRange) -> str | None:
         """What the cluster says about the partition, if it says anything wrong."""
         try:
-            topic = self._consumer.list_topics(wanted.topic, timeout=5).topics[wanted.topic]
+            topic = self._consumer.list_topics(offsets.topic, timeout=5).topics[offsets.topic]
         except KafkaException:
             return None
-        partition = topic.partitions.get(wanted.partition)
+        partition = topic.partitions.get(offsets.partition)
         if topic.error is not None:
             return f"{topic.error.str()}."
         if partition is None:

@@ -23,11 +23,11 @@ PARTITIONS = 50
 """So many partitions are read in one look: those with the most records waiting."""
 
 _READING = {
-    "group.id": "firn-look",  # librdkafka wants a name
+    "group.id": "firn-look",  # librdkafka requires a name
     "enable.auto.commit": "false",
     "enable.partition.eof": "true",
     "auto.offset.reset": "error",
-    # One record a partition is wanted: fetch little, and at once.
+    # One record a partition is enough: fetch little, and at once.
     "max.partition.fetch.bytes": "16384",
     "queued.min.messages": "1",
     "fetch.min.bytes": "1",
@@ -47,7 +47,7 @@ class RecordAges:
         self._known: dict[TopicPartition, tuple[int, int]] = {}
 
     def timestamps(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Unix milliseconds by partition, of those that told within SECONDS; `positions` in order of importance."""
+        """Unix milliseconds by partition, of those that answered within SECONDS; `positions` in order of importance."""
         self._known = {where: known for where, known in self._known.items() if positions.get(where) == known[0]}
         unread = {where: at for where, at in positions.items() if where not in self._known}
         try:

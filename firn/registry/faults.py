@@ -82,7 +82,7 @@ def _refused_by_proxy(client: SchemaRegistryClient) -> AuthenticationError:
 
 
 def _reason(error: SchemaRegistryError) -> str:
-    """What the registry says; an answer that is not the API's (the client's code -1) is told by its status alone."""
+    """What the registry says; an answer that is not the API's (the client's code -1) is known by its status alone."""
     status = f"HTTP {error.http_status_code}"
     if error.error_code == _NOT_OF_THE_API:
         return status

@@ -1,4 +1,4 @@
-"""Columns of a table and their types, as DESCRIBE TABLE tells them. No logic beyond reading and writing a type.
+"""Columns of a table and their types, as DESCRIBE TABLE shows them. No logic beyond reading and writing a type.
 
 Source: https://docs.snowflake.com/en/sql-reference/intro-summary-data-types.
 """

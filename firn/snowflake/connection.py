@@ -33,8 +33,8 @@ logging.getLogger("snowflake.connector").setLevel(logging.CRITICAL)
 
 LOCK_TIMEOUT_SECONDS = 60
 LOGIN_TIMEOUT_SECONDS = 15
-# The driver takes it for two things: how long it asks again where nobody answers, and how long a statement may take,
-# waiting for locks and for a warehouse included, before it cancels it. The largest COPY of a sink takes minutes.
+# The driver takes it for two things: how long it asks again where there is no answer, and how long a statement may
+# take, waiting for locks and for a warehouse included, before it cancels it. The largest COPY of a sink takes minutes.
 NETWORK_TIMEOUT_SECONDS = 300
 # Snowflake's own bound, for statements whose client is gone; its default is two days. Where the warehouse has lower
 # bounds, those count (https://docs.snowflake.com/en/sql-reference/parameters#statement-timeout-in-seconds).
@@ -100,7 +100,7 @@ def account_of(url: str) -> str | None:
 def login_without_secret(
     settings: Settings, url: str, user: str, private_key: SecretStr, passphrase: SecretStr | None
 ) -> SnowflakeLogin | None:
-    """The login of somebody who names all of it, with the user's default role; None where `url` names no account."""
+    """The login of a connector that names all of it, with the user's default role; None where `url` has no account."""
     protocol, host, port = parse_url(url, "")
     account = account_of(url)
     if account is None:

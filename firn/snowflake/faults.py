@@ -23,11 +23,11 @@ class LockConflictError(TransientError):
 
 
 class QuotaError(TerminalError):
-    """A resource monitor keeps the warehouse from running until its quota is raised or begins anew."""
+    """A resource monitor keeps the warehouse from running until its quota is raised or its next interval begins."""
 
 
 class MissingObjectError(TerminalError):
-    """A table, stage or schema does not exist, or this role may not see it: Snowflake does not tell which."""
+    """A table, stage or schema does not exist, or this role may not see it: Snowflake does not say which."""
 
 
 @contextmanager
@@ -52,7 +52,7 @@ _CREATE = re.compile(
     r"(?:IF\s+NOT\s+EXISTS\s+)?(?P<name>(?:\"[^\"]+\"|[\w$]+)(?:\.(?:\"[^\"]+\"|[\w$]+))*)",
     re.IGNORECASE,
 )
-# First word of a statement -> the privilege it wants on a table or a stage.
+# First word of a statement -> the privilege it needs on a table or a stage.
 _ON_TABLE = {
     "SELECT": "SELECT", "WITH": "SELECT", "INSERT": "INSERT", "COPY": "INSERT", "UPDATE": "UPDATE", "DELETE": "DELETE",
     "TRUNCATE": "TRUNCATE", "MERGE": "SELECT, INSERT, UPDATE, DELETE",
@@ -66,7 +66,7 @@ _INSUFFICIENT = 3001
 _NOT_OF_THIS_USER, _UNSEEN = 3013, 3041
 _NOT_FOUND = {2003, 2043, 2004}
 _LOCKED, _NO_WAREHOUSE, _QUOTA, _ABORTED = 625, 606, 90073, 603
-# 604: somebody or something canceled it; 630: it reached a timeout. SQLSTATE 57014 is ANSI's word for all of these.
+# 604: it was canceled; 630: it reached a timeout. SQLSTATE 57014 is ANSI's word for all of these.
 _CANCELED, _CANCELED_STATE = {604, 630}, "57014"
 
 
@@ -187,7 +187,7 @@ def _step_for_missing(kind: str, name: str, sql: str, role: str) -> str:
         )
     if kind == "Stage":
         return (
-            "If it was dropped, start the sink again: it makes its stage anew. If it exists: GRANT READ, WRITE ON "
+            "If it was dropped, start the sink again: it makes its stage. If it exists: GRANT READ, WRITE ON "
             f"STAGE {full} TO ROLE {to}; and USAGE on its database and schema."
         )
     if kind in {"Schema", "Database"}:
@@ -202,8 +202,8 @@ def _step_for_unseen(sql: str, role: str) -> str:
     """After CREATE of what is there already, and hidden from the role."""
     created = _CREATE.match(sql.strip())
     kind, name = (created["kind"].upper(), created["name"]) if created else ("TABLE", "<name>")
-    wanted = {"TABLE": "SELECT, INSERT, UPDATE", "STAGE": "READ, WRITE", "VIEW": "SELECT"}.get(kind, "USAGE")
-    return f"Somebody else made it: GRANT {wanted} ON {kind} {name} TO ROLE {role or '<role>'}; or have it dropped."
+    needed = {"TABLE": "SELECT, INSERT, UPDATE", "STAGE": "READ, WRITE", "VIEW": "SELECT"}.get(kind, "USAGE")
+    return f"Another role made it: GRANT {needed} ON {kind} {name} TO ROLE {role or '<role>'}; or have it dropped."
 
 
 def _as_written(name: str, sql: str) -> str:

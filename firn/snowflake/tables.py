@@ -68,7 +68,7 @@ def make_unless_there(
 ) -> None:
     """Call `make`, which makes a table of the sink's own, unless it is there.
 
-    It looks first, because creating wants a privilege. Of several who create at once one succeeds; the others fail,
+    It looks first, because creating needs a privilege. Of several who create at once one succeeds; the others fail,
     look again, and find it.
     """
     if table_exists(connection, namespace, table):
@@ -158,6 +158,6 @@ def count_tables(login: SnowflakeLogin, variant: Iterable[str], typed: Iterable[
 
 
 def latest_rows(login: SnowflakeLogin, table: str, order: str, limit: int) -> list[dict[str, Any]]:
-    """The first rows of a typed table by an ORDER BY clause of ours."""
+    """The first rows of a typed table by an ORDER BY clause."""
     with connect(login) as connection:
         return query(connection, _LATEST.format(table=table, order=order, limit=limit))

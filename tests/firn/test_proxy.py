@@ -108,7 +108,7 @@ def test_a_wrong_password_is_told_apart_and_never_shown(proxy: LocalProxy):
 
 
 def test_a_proxy_that_wants_credentials_says_so(proxy: LocalProxy):
-    with pytest.raises(AuthenticationError, match="wants credentials"):
+    with pytest.raises(AuthenticationError, match="requires credentials"):
         open_tunnel(replace(proxy.config, username=None, password=None), "127.0.0.1", 1, timeout=5)
 
 

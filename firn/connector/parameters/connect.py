@@ -94,7 +94,7 @@ ERRORS = group(
     honoured(
         "errors.deadletterqueue.context.headers.enable",
         r.BOOLEAN,
-        "Whether a dead letter carries headers that tell topic, partition, offset and error.",
+        "Whether a dead letter carries headers with topic, partition, offset and error.",
         "false",
     ),
     honoured(

@@ -31,7 +31,7 @@ CLOUD = group(
         "auto.restart.on.user.error",
         r.BOOLEAN,
         "Whether Confluent Cloud restarts a connector whose user made an error.",
-        "Firn stops and tells what to do; Prefect restarts a sink after other faults.",
+        "Firn stops and says what to do; Prefect restarts a sink after other faults.",
         "true",
     ),
     no_effect("max.poll.interval.ms", r.whole(1), "Milliseconds between polls.", _POLL, "300000"),

@@ -123,7 +123,7 @@ TABLES = group(
     honoured(
         "behavior.on.null.values",
         r.one_of("default", "ignore"),
-        "Tombstones: `default` lands them with the content {}, `ignore` leaves them out.",
+        "Tombstones: `default` writes a row with the content {}, `ignore` leaves them out.",
         "default",
     ),
     no_effect(

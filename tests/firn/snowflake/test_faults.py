@@ -161,7 +161,7 @@ def test_the_printed_grant_is_the_one_that_was_missing(settings: Settings, user:
     [
         ("SELECT * FROM STREAMING.PUBLIC.NOWHERE", "Table not found", "CREATE TABLE STREAMING.PUBLIC.NOWHERE ("),
         ("CREATE TABLE STREAMING.NOWHERE.T (A INT)", "Schema not found", "CREATE SCHEMA STREAMING.NOWHERE;"),
-        ("LIST @STREAMING.PUBLIC.NOWHERE", "Stage not found", "start the sink again: it makes its stage anew"),
+        ("LIST @STREAMING.PUBLIC.NOWHERE", "Stage not found", "start the sink again: it makes its stage"),
         ("USE SCHEMA NOWHERE.PUBLIC", "not found", "GRANT USAGE ON"),
     ],
 )
