@@ -1,7 +1,7 @@
 """What killed programs leave on this machine's disk: Spark's folders, files on their way to the stage, rotated logs.
 
 A process that ends in order cleans up after itself; one that is killed cannot. Removes only what has not been written
-to for a while and no running process can need. Not for the residue of a sink in Snowflake and Kafka (`firn sink clean`).
+to for a while and no running process can need. Not for a sink's residue in Snowflake and Kafka (`firn sink clean`).
 """
 
 from __future__ import annotations

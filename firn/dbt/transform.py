@@ -33,12 +33,12 @@ def run_dbt(
 ) -> TransformResult:
     """Run `dbt build` (models and their tests, in order of dependency) with this login, and wait for its end.
 
-    `select` is dbt's node selection; `full_refresh` builds incremental models from nothing. An exception in this process
-    (an interrupt, a cancelled flow) stops dbt and its queries first.
+    `select` is dbt's node selection; `full_refresh` builds incremental models from nothing. An exception in this
+    process (an interrupt, a cancelled flow) stops dbt and its queries first.
 
     Raises TransformError naming each failed node, ConfigError when `select` names nothing, the project does not compile
-    or dbt is not installed, the login's own errors (see `firn.snowflake.connection`), TransformInterruptedError when the
-    connection breaks in mid-run, or TransientError while another run holds `<home>/dbt`.
+    or dbt is not installed, the login's own errors (see `firn.snowflake.connection`), TransformInterruptedError when
+    the connection breaks in mid-run, or TransientError while another run holds `<home>/dbt`.
     """
     _check_installed()
     home = settings.home / "dbt"

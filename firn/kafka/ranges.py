@@ -142,10 +142,8 @@ class RangeReader:
 
     def _take(self, chunk: _Chunk, found: list[Message], offsets: OffsetRange) -> None:
         """Add what was consumed to the chunk. Raises what an error among it says."""
-        if (
-            any(map(Message.error, found))
-            or not chunk.position <= _offset(found[0]) <= _offset(found[-1]) < offsets.end
-        ):
+        first, last = _offset(found[0]), _offset(found[-1])
+        if any(map(Message.error, found)) or not chunk.position <= first <= last < offsets.end:
             for each in found:
                 self._take_one(chunk, each, offsets)
         else:
