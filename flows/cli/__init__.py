@@ -48,7 +48,7 @@ def main() -> None:
     try:
         app()
     except Exception as error:
-        explained = _explain(error)
+        explained = explain(error)
         if explained is None:
             raise
         if os.environ.get("FIRN_DEBUG") == "1":
@@ -58,7 +58,7 @@ def main() -> None:
         sys.exit(explained.exit_code)
 
 
-def _explain(error: Exception) -> FirnError | None:
+def explain(error: Exception) -> FirnError | None:
     """The error a person should see, or None where it is a bug of ours that keeps its stack trace."""
     if isinstance(error, FirnError):
         return error

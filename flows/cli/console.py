@@ -1,4 +1,4 @@
-"""How commands speak: results on stdout (a table, or JSON lines with --json), everything else on stderr."""
+"""The output of commands: results on stdout (a table, or JSON lines with --json), everything else on stderr."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import orjson
 import typer
@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from firn.errors import TerminalError
 from firn.settings import Settings
 
 # A table may be wider than a pipe's assumed 80 columns: never cut values that somebody reads from a file.
@@ -24,9 +25,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print rows as JSON lin
 
 
 class _ForPeople(logging.Filter):
-    """Keeps what our rooms and our flows say, and warnings; drops Prefect's talk about itself.
+    """Passes log records of this project, and warnings; drops Prefect's messages about itself.
 
-    Its engine also logs the stack trace of an error that the command is about to explain.
+    Prefect's engine also logs the stack trace of an error that the command is about to explain.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -35,16 +36,21 @@ class _ForPeople(logging.Filter):
         return record.levelno >= logging.WARNING and not record.module.endswith("engine")
 
 
+def log_handler(*, debug: bool) -> logging.StreamHandler[TextIO]:
+    """Writes log records to stderr as short lines; without `debug` only those that a person needs."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    if not debug:
+        handler.addFilter(_ForPeople())
+    return handler
+
+
 def configure_console(settings: Settings, *, debug: bool) -> None:
     """Show logs on stderr as short lines and point Prefect at the settings' server.
 
     Must run before Prefect is imported: it leaves a root logger alone that already has a handler with a format.
     """
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
-    if not debug:
-        handler.addFilter(_ForPeople())
-    logging.basicConfig(level=logging.INFO if debug else logging.WARNING, handlers=[handler])
+    logging.basicConfig(level=logging.INFO if debug else logging.WARNING, handlers=[log_handler(debug=debug)])
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     if settings.prefect_api_url:
         os.environ.setdefault("PREFECT_API_URL", settings.prefect_api_url)
@@ -55,17 +61,30 @@ def say(message: str) -> None:
     stderr.print(message, markup=False, highlight=False, soft_wrap=True)
 
 
-def agreed(question: str) -> bool:
+def has_terminal() -> bool:
+    """Whether a person can answer a question."""
+    return sys.stdin.isatty()
+
+
+def require_terminal(command: str, next_step: str) -> None:
+    """Raise TerminalError if there is no terminal to confirm on."""
+    if not has_terminal():
+        raise TerminalError(
+            "Nothing was changed: there is no terminal to confirm on.", where=command, next_step=next_step
+        )
+
+
+def confirm(question: str) -> bool:
     """Ask before something is changed; False after a no. Ctrl-C and the end of input end the command: exit code 130."""
-    return _decided(lambda: typer.confirm(question, err=True))
+    return _answered(lambda: typer.confirm(question, err=True))
 
 
-def named(question: str, name: str) -> bool:
-    """As `agreed`, for what cannot be undone: the answer is a name, and another one is a no."""
-    return _decided(lambda: typer.prompt(question, err=True) == name)
+def confirm_name(question: str, name: str) -> bool:
+    """Ask for a name before something is changed that cannot be undone; any other answer is a no."""
+    return _answered(lambda: typer.prompt(question, err=True) == name)
 
 
-def _decided(ask: Callable[[], bool]) -> bool:
+def _answered(ask: Callable[[], bool]) -> bool:
     try:
         yes = ask()
     except typer.Abort:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firn.errors import TerminalError
-from flows.cli.console import JsonOption, named, print_rows, say
+from flows.cli.console import JsonOption, confirm_name, print_rows, require_terminal, say
 from flows.cli.sink.arguments import ConfigArgument
 
 if TYPE_CHECKING:
@@ -18,14 +16,17 @@ if TYPE_CHECKING:
 
 def clean(
     config: ConfigArgument,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without a question.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without asking.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed, and change nothing.")] = False,
     skip_kafka: Annotated[
-        bool, typer.Option("--skip-kafka", help="Leave consumer groups and replay positions.")
+        bool, typer.Option("--skip-kafka", help="Leave consumer groups and replay positions in Kafka.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show all that a sink left behind, then remove it: its name is retired. Tables and topics stay."""
+    """Remove what a sink left behind, and retire its name.
+
+    It shows everything and asks first. Tables and topics stay.
+    """
     from firn.connector.config import Method
     from firn.connector.parse import load_sink_config
     from firn.connector.references import Resolver
@@ -49,13 +50,13 @@ def clean(
         _show(sink, found, as_json=as_json)
         _check_seen(found)
         if not found.removable:
-            say(f"Sink {sink.name} left nothing that is to be removed.")
+            say(f"Sink {sink.name} left nothing to remove.")
             return
         if dry_run:
             say("Nothing was changed (--dry-run).")
             return
         cleaner.ledger.check_silent(found.ledger.owner, running_within(sink))
-        if not yes and not _agreed(sink.name):
+        if not yes and not _confirmed(sink.name):
             return
         cleaner.clean(found)
         say(f"Removed what sink {sink.name} left behind. Its name is free.")
@@ -77,20 +78,15 @@ def _show(config: SinkConfig, found: Residue, *, as_json: bool) -> None:
 
 
 def _check_seen(found: Residue) -> None:
-    """Raise the fault of a place that does not tell: what is not seen is not cleaned unless somebody says so."""
+    """Raise the fault of a place that cannot be read: what is not seen is removed only if a person says so."""
     for place, fault in found.faults.items():
         raise type(fault)(
-            f"{place.capitalize()} could not be looked at, so nothing was removed: {fault.what}",
+            f"Nothing was removed, because {place.capitalize()} could not be read: {fault.what}",
             where=fault.where,
-            next_step=f"{fault.next_step} To clean the rest: --skip-{place}.",
+            next_step=f"{fault.next_step} To remove the rest, give --skip-{place}.",
         ) from fault
 
 
-def _agreed(name: str) -> bool:
-    if not sys.stdin.isatty():
-        raise TerminalError(
-            "There is no terminal to ask on, so nothing was changed.",
-            where="firn sink clean",
-            next_step="Give --yes if all of this is to be removed; --dry-run shows it alone.",
-        )
-    return named(f"Type the sink's name ({name}) to remove this", name)
+def _confirmed(name: str) -> bool:
+    require_terminal("firn sink clean", "Give --yes to remove all of this; --dry-run only shows it.")
+    return confirm_name(f"Type the sink's name ({name}) to remove this", name)

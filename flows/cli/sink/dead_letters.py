@@ -11,7 +11,7 @@ import orjson
 import typer
 
 from firn.plural import counted
-from flows.cli.console import JsonOption, agreed, print_rows, say
+from flows.cli.console import JsonOption, confirm, print_rows, say
 from flows.cli.sink.arguments import ConfigArgument
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _replay(
             for row in rows:
                 place = "by key" if row.partition < 0 else f"partition {row.partition}"
                 say(f"{row.letters} to {row.topic}, {place}")
-            if not agreed(f"Send {counted(letters, 'record')} back to their topics?"):
+            if not confirm(f"Send {counted(letters, 'record')} back to their topics?"):
                 return
         rows = replay.send()
         letters = sum(row.letters for row in rows)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firn.errors import TerminalError
-from flows.cli.console import JsonOption, agreed, print_rows, say
+from flows.cli.console import JsonOption, confirm, print_rows, require_terminal, say
 from flows.cli.sink.arguments import ConfigArgument
 
 if TYPE_CHECKING:
@@ -70,7 +68,7 @@ def offsets(
             say("Nothing was changed (--dry-run).")
             return
         table.check_silent(found.owner, running_within(sink))
-        if not yes and not _agreed():
+        if not yes and not _confirmed():
             return
         epoch = act(sink, table, connection, client, steps)
         say(f"The positions are reset (epoch {epoch}). The sink continues from them when it starts.")
@@ -113,11 +111,6 @@ def _show(found: SinkOffsets, target: Target, steps: list[Step], *, as_json: boo
         say(sentence)
 
 
-def _agreed() -> bool:
-    if not sys.stdin.isatty():
-        raise TerminalError(
-            "Nothing was changed: there is no terminal to confirm on.",
-            where="firn sink offsets --reset",
-            next_step="Give --yes if the plan above is right; --dry-run only shows it.",
-        )
-    return agreed("Reset these positions?")
+def _confirmed() -> bool:
+    require_terminal("firn sink offsets --reset", "Give --yes if the plan above is right; --dry-run only shows it.")
+    return confirm("Reset these positions?")

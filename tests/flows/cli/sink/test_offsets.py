@@ -90,16 +90,25 @@ def test_without_a_terminal_and_without_yes_nothing_happens(stack, topic: Topic,
     assert committed(stack.settings, topic) == {0: 0, 1: 0}
 
 
-@pytest.mark.parametrize(("answer", "first", "code"), [(b"n\n", 0, 0), (b"y\n", 5, 0), (b"\x04", 0, 130)])
-def test_on_a_terminal_it_asks(stack, topic: Topic, tmp_path: Path, answer: bytes, first: int, code: int) -> None:
+def on_a_pty(stack, answer: str, command: list[str | Path]) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, on a terminal where `answer` is typed."""
+    keyboard, terminal = pty.openpty()
+    os.write(keyboard, answer.encode())
+    try:
+        return subprocess.run(
+            [FIRN, *command], stdin=terminal, env=stack.env, capture_output=True, text=True, timeout=60
+        )
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
+
+
+@pytest.mark.parametrize(("answer", "first", "code"), [("n\n", 0, 0), ("y\n", 5, 0), ("\x04", 0, 130)])
+def test_on_a_terminal_it_asks(stack, topic: Topic, tmp_path: Path, answer: str, first: int, code: int) -> None:
     file = connector_file(tmp_path, topic)
     claim(stack, topic, load_sink_config(file), ended=True)
-    keyboard, terminal = pty.openpty()
-    os.write(keyboard, answer)
-    command = [FIRN, "sink", "offsets", file, "--reset", "latest"]
-    done = subprocess.run(command, stdin=terminal, env=stack.env, capture_output=True, text=True, timeout=60)
-    os.close(keyboard)
-    os.close(terminal)
+    command = ["sink", "offsets", file, "--reset", "latest"]
+    done = on_a_pty(stack, answer, command) if answer == "\x04" else stack.run(*command, typed=answer)
     assert "Reset these positions?" in done.stderr
     assert ("Nothing was changed." in done.stderr) == (first == 0)
     assert done.returncode == code
