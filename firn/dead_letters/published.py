@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from firn.dead_letters.group import overwrite_offsets, settled_offsets
 from firn.dead_letters.offset_list import UnreadableError, read_list
 from firn.dead_letters.queue import group_of_letters, transactional_id
-from firn.dead_letters.transaction import Committed
 from firn.errors import TerminalError
 from firn.kafka.client import KafkaClient
 from firn.kafka.partitions import TopicPartition
+from firn.kafka.settled_offsets import overwrite_offsets, settled_offsets
+from firn.kafka.transactional_producer import Committed
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from typing import Any, cast
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
 
-from firn.dead_letters import headers as names
+from firn.dead_letters import envelope as names
+from firn.dead_letters.envelope import Header, context_of
 from firn.dead_letters.faults import LetterFaults
-from firn.dead_letters.headers import Header, context_of
 from firn.dead_letters.queue import DeadLetterQueue
 from firn.errors import ConfigError
 from firn.kafka import cluster

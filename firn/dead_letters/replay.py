@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from itertools import chain
 
 from firn.connector.config import SinkConfig
-from firn.dead_letters import headers as names
-from firn.dead_letters.group import settled_offsets
-from firn.dead_letters.headers import without_context
+from firn.dead_letters import envelope as names
+from firn.dead_letters.envelope import without_context
 from firn.dead_letters.offset_list import LIMIT, UnreadableError, read_list, write_list
 from firn.dead_letters.queue import DeadLetterQueue, reads
 from firn.dead_letters.reader import Letter, LetterReader, Range, number
 from firn.dead_letters.replay_positions import ReplayMarks
-from firn.dead_letters.transaction import Committed, GroupTransactions, Message, lost_race
 from firn.errors import ConfigError
 from firn.kafka.partitions import TopicPartition
+from firn.kafka.settled_offsets import settled_offsets
+from firn.kafka.transactional_producer import Committed, GroupTransactions, Message, lost_race
 
 AT_ONCE = 1000
 AT_ONCE_BYTES = 32 * 1024 * 1024

@@ -16,9 +16,9 @@ from confluent_kafka import IsolationLevel
 from firn.dead_letters.queue import DeadLetterQueue
 from firn.dead_letters.reader import Letter, LetterReader
 from firn.dead_letters.topic import make_topic, settings_of
-from firn.dead_letters.transaction import Committed, Message
 from firn.errors import ConfigError, TerminalError, TransientError
 from firn.kafka import cluster
+from firn.kafka.transactional_producer import Committed, Message
 
 Place = tuple[str, int]
 """Topic id and partition of a dead-letter topic."""

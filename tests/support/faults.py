@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from snowflake.connector import errors as driver
 from snowflake.connector.cursor import SnowflakeCursorBase
 
-from firn.dead_letters.transaction import GroupTransactions
+from firn.kafka.transactional_producer import GroupTransactions
 from firn.ledger.positions import Ledger, Move
 from spark_jobs.sink import dispatch
 from spark_jobs.sink.batch import BatchRunner

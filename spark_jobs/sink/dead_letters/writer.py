@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from firn.dead_letters.headers import Origin, context_headers
+from firn.dead_letters.envelope import Origin, context_headers
 from firn.dead_letters.offset_list import LIMIT, GrowingList
 from firn.dead_letters.published import Letters
 from firn.dead_letters.queue import DeadLetterQueue
-from firn.dead_letters.transaction import Committed, GroupTransactions, Message, lost_race
 from firn.kafka.partitions import TopicPartition
+from firn.kafka.transactional_producer import Committed, GroupTransactions, Message, lost_race
 from spark_jobs.sink.values.bad_records import BadRecord
 
 

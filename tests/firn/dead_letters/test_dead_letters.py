@@ -24,18 +24,18 @@ from hypothesis import strategies as st
 
 from firn.connector.config import ErrorsConfig, SinkConfig
 from firn.dead_letters import offset_list
+from firn.dead_letters.envelope import NAMES, without_context
 from firn.dead_letters.faults import LetterFaults
-from firn.dead_letters.headers import NAMES, without_context
 from firn.dead_letters.offset_list import LIMIT, GrowingList, UnreadableError, read_list, write_list
 from firn.dead_letters.published import Letters, forget_letters, published_letters
 from firn.dead_letters.queue import DeadLetterQueue, queue_of
 from firn.dead_letters.topic import ensure_topic
-from firn.dead_letters.transaction import Committed, GroupTransactions
 from firn.errors import ConfigError, FirnError, PrivilegeError, TerminalError, TransientError
 from firn.kafka import cluster
 from firn.kafka.faults import ConnectionFaults
 from firn.kafka.message_columns import RECORDS
 from firn.kafka.partitions import TopicPartition as Where
+from firn.kafka.transactional_producer import Committed, GroupTransactions
 from firn.settings import PROJECT_ROOT
 from spark_jobs.sink.dead_letters.writer import DeadLetterWriter
 from spark_jobs.sink.values.bad_records import MALFORMED_AVRO, WRONG_MAGIC, BadRecord
@@ -301,7 +301,7 @@ import pickle, sys
 from pathlib import Path
 from spark_jobs.sink.dead_letters.writer import DeadLetterWriter
 from firn.dead_letters.published import Letters
-from firn.kafka.partitions import (TopicPartition)
+from firn.kafka.partitions import TopicPartition
 from tests.firn.dead_letters.test_dead_letters import TOPIC_ID, all_bad, records
 
 queue, topic = pickle.load(sys.stdin.buffer)

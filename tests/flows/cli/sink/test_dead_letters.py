@@ -13,12 +13,12 @@ from confluent_kafka.admin import NewTopic
 from typer.testing import CliRunner
 
 from firn.connector.config import ErrorsConfig, SinkConfig
-from firn.dead_letters.headers import Origin, context_headers
+from firn.dead_letters.envelope import Origin, context_headers
 from firn.dead_letters.offset_list import write_list
 from firn.dead_letters.queue import queue_of
 from firn.dead_letters.replay import Replay
-from firn.dead_letters.transaction import Committed, GroupTransactions, Message
 from firn.errors import ConfigError, TerminalError, TransientError
+from firn.kafka.transactional_producer import Committed, GroupTransactions, Message
 from firn.settings import load_settings
 from flows.cli.sink.dead_letters import app
 from tests.support.kafka import Topic

@@ -17,8 +17,8 @@ from typing import NamedTuple, Self, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka import Message as Delivered
 
+from firn.dead_letters.envelope import Header
 from firn.dead_letters.faults import LetterFaults
-from firn.dead_letters.headers import Header
 from firn.errors import ConfigError, FirnError, TransientError
 from firn.kafka.client import KafkaClient
 from firn.kafka.cluster import with_callbacks

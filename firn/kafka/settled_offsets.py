@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
 
 from firn.dead_letters.faults import LetterFaults
-from firn.dead_letters.transaction import Committed, GroupTransactions
 from firn.errors import FirnError, TransientError
 from firn.kafka import cluster
 from firn.kafka.client import KafkaClient
 from firn.kafka.partitions import TopicPartition as Where
+from firn.kafka.transactional_producer import Committed, GroupTransactions
 
 _LOOKS = 3
 
