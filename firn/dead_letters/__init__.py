@@ -1,1 +1,1 @@
-"""Dead letters in Kafka: what one looks like, published exactly once, read and replayed."""
+"""Dead letters in Kafka: their envelope, which of them are published, how they are read and replayed."""

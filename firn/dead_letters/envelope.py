@@ -1,7 +1,8 @@
-"""The `__connect.errors.*` headers of a dead letter, as Kafka Connect writes and names them.
+"""The envelope of a dead letter: the `__connect.errors.*` headers that Kafka Connect adds to a record's own.
 
 Source: DeadLetterQueueReporter of Apache Kafka 3 and 4: values are UTF-8 text, and they are added behind the record's
-own headers, also where these have the same names (a letter of a letter). So the last one of a name is the newest.
+own headers, also where these have the same names (a dead letter that became one again). So the last one of a name is
+the newest.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-Header = tuple[str, bytes | None]
+from firn.kafka.transactional_producer import Header
 
 PREFIX = "__connect.errors."
 TOPIC, PARTITION, OFFSET = PREFIX + "topic", PREFIX + "partition", PREFIX + "offset"
@@ -26,7 +27,7 @@ _LONGEST = 4000  # characters of a message: a detail may quote the record
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a letter's record came from and why it is one, for its headers."""
+    """Where the record of a dead letter came from and why it is one, for its envelope."""
 
     topic: str
     partition: int
@@ -38,8 +39,8 @@ class Origin:
     detail: str
 
 
-def context_headers(origin: Origin) -> list[Header]:
-    """The headers of one letter, in Connect's order."""
+def envelope_headers(origin: Origin) -> list[Header]:
+    """The headers that are added to one record, in Connect's order."""
     message = f"{origin.reason}: {origin.detail}"[:_LONGEST]
     values = (
         origin.topic,
@@ -56,13 +57,13 @@ def context_headers(origin: Origin) -> list[Header]:
     return [(name, value.encode(errors="replace")) for name, value in zip(NAMES, values, strict=True)]
 
 
-def context_of(headers: Iterable[Header]) -> Mapping[str, str]:
-    """The newest context of a letter, by header name; empty where it has none."""
+def envelope_of(headers: Iterable[Header]) -> Mapping[str, str]:
+    """The newest envelope of a dead letter, by header name; empty where it has none."""
     return {name: (value or b"").decode(errors="replace") for name, value in headers if name in NAMES}
 
 
-def without_context(headers: Iterable[Header]) -> list[Header]:
-    """The record's own headers: without the newest context; an older one belongs to the record."""
+def without_envelope(headers: Iterable[Header]) -> list[Header]:
+    """The record's own headers: without the newest envelope; an older one belongs to the record."""
     kept, newest = [], set(NAMES)
     for name, value in reversed(list(headers)):
         if name in newest:

@@ -1,9 +1,14 @@
-"""Where a sink's dead letters go, and under which names. Not for making the topic (`topic`) nor for sending (`box`)."""
+"""Where a sink's dead letters go, and under which names.
+
+Not for creating the topic (`topic`), nor for writing dead letters, which tasks do.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+
+from confluent_kafka import KafkaError
 
 from firn.connector.config import ConverterConfig, SinkConfig
 from firn.connector.formats import CLASSES, JSON_CONVERTER, Format
@@ -11,12 +16,21 @@ from firn.errors import ConfigError
 from firn.kafka.client import KafkaClient
 from firn.sinks.context import SinkContext
 
+REMEDIES = {
+    **dict.fromkeys(
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC),
+        "Create the topic; a sink creates its absent dead-letter topic when it starts.",
+    ),
+    KafkaError._QUEUE_FULL: "Skip the record: `firn sink offsets <config> --reset` with the offset behind it.",
+}
+"""What to do where Kafka refuses a dead letter, by error code."""
+
 
 @dataclass(frozen=True)
 class DeadLetterQueue:
     """What every task of a sink needs to publish dead letters. Travels to executors; credentials inside are masked.
 
-    context_headers: whether letters tell where they come from and why. value_class, key_class: the converters, under
+    context_headers: whether dead letters have an envelope. value_class, key_class: the converters, under
     the names of Connect's classes.
     """
 
@@ -29,32 +43,32 @@ class DeadLetterQueue:
 
     @property
     def group(self) -> str:
-        """The consumer group whose offsets say which ranges, and in their metadata which records, are out."""
-        return group_of_letters(self.sink)
+        """The consumer group whose offsets say which ranges, and in their metadata which records, are published."""
+        return dead_letter_group(self.sink)
 
     @property
     def replay_group(self) -> str:
-        """The consumer group whose offsets say which letters were replayed."""
-        return group_of_replays(self.sink)
+        """The consumer group whose offsets say which dead letters were replayed."""
+        return replay_group(self.sink)
 
     def transactional_id(self, topic_id: str, partition: int) -> str:
         """One for each source partition: a newer producer of it fences every older one."""
         return transactional_id(self.sink, topic_id, partition)
 
 
-def group_of_letters(sink: str) -> str:
-    """The consumer group of a sink's letters."""
+def dead_letter_group(sink: str) -> str:
+    """The consumer group of a sink's published dead letters."""
     return f"firn-dlq-{sink}"
 
 
-def group_of_replays(sink: str) -> str:
-    """The consumer group of the letters that went back."""
+def replay_group(sink: str) -> str:
+    """The consumer group of a sink's replayed dead letters."""
     return f"firn-replay-{sink}"
 
 
 def transactional_id(sink: str, topic_id: str, partition: int) -> str:
-    """Who publishes a partition's letters, to Kafka."""
-    return f"{group_of_letters(sink)}-{topic_id}-{partition}"
+    """The transactional id that publishes a partition's dead letters."""
+    return f"{dead_letter_group(sink)}-{topic_id}-{partition}"
 
 
 def dead_letter_queue(context: SinkContext) -> DeadLetterQueue | None:

@@ -1,7 +1,7 @@
-"""Reading a dead-letter topic: committed letters of one sink, and what is shown of them. Changes nothing.
+"""Reading a dead-letter topic: the committed dead letters of one sink, and how a person sees one. Changes nothing.
 
-Several sinks may share a topic: `__connect.errors.connector.name` tells them apart. A letter without that header may be
-anybody's, and counts as this sink's.
+Several sinks may share a topic: `__connect.errors.connector.name` tells them apart. A dead letter without that header
+may be of any sink, and counts as this sink's.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, cast
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
 
-from firn.dead_letters import envelope as names
-from firn.dead_letters.envelope import Header, context_of
-from firn.dead_letters.faults import LetterFaults
+from firn.dead_letters import envelope
+from firn.dead_letters.envelope import envelope_of
 from firn.dead_letters.queue import DeadLetterQueue
 from firn.errors import ConfigError
 from firn.kafka import cluster
 from firn.kafka.cluster import with_callbacks
 from firn.kafka.faults import ConnectionFaults, refused_configuration
+from firn.kafka.transactional_producer import Header, ProducerFaults
 
 COLUMNS = ("partition", "offset", "topic", "source_partition", "source_offset", "time", "stage", "reason")
 
@@ -37,8 +37,8 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Letter:
-    """One letter; timestamp in Unix milliseconds, that of its record."""
+class DeadLetter:
+    """One dead letter; timestamp in Unix milliseconds, that of its record."""
 
     partition: int
     offset: int
@@ -48,18 +48,18 @@ class Letter:
     timestamp: int
 
     @cached_property
-    def context(self) -> Mapping[str, str]:
+    def envelope(self) -> Mapping[str, str]:
         """Connect's headers by name; empty where they are switched off."""
-        return context_of(self.headers)
+        return envelope_of(self.headers)
 
     def belongs_to(self, sink: str) -> bool:
-        """Whether it may be a letter of this sink."""
-        return self.context.get(names.CONNECTOR, sink) == sink
+        """Whether it may be a dead letter of this sink."""
+        return self.envelope.get(envelope.CONNECTOR, sink) == sink
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A letter as one line; what it does not tell is None."""
+    """A dead letter as one line; what it does not tell is None."""
 
     partition: int
     offset: int
@@ -71,23 +71,23 @@ class Summary:
     reason: str | None
 
     @classmethod
-    def of(cls, letter: Letter) -> Summary:
-        """The line of a letter."""
-        context = letter.context
+    def of(cls, letter: DeadLetter) -> Summary:
+        """The line of a dead letter."""
+        headers = letter.envelope
         return cls(
             letter.partition,
             letter.offset,
-            context.get(names.TOPIC),
-            number(context.get(names.PARTITION)),
-            number(context.get(names.OFFSET)),
+            headers.get(envelope.TOPIC),
+            number(headers.get(envelope.PARTITION)),
+            number(headers.get(envelope.OFFSET)),
             _time(letter.timestamp),
-            context.get(names.STAGE),
-            context.get(names.MESSAGE),
+            headers.get(envelope.STAGE),
+            headers.get(envelope.MESSAGE),
         )
 
 
-class LetterReader:
-    """Reads the letters of one sink."""
+class DeadLetterReader:
+    """Reads the dead letters of one sink."""
 
     def __init__(self, queue: DeadLetterQueue) -> None:
         self._queue = queue
@@ -100,7 +100,7 @@ class LetterReader:
             raise ConfigError(
                 f"There is no dead-letter topic {self._queue.topic}.",
                 where=f"brokers {self._queue.client.brokers}",
-                next_step="Nothing, if the sink never ran with it: its first start makes the topic.",
+                next_step="Nothing, if the sink never ran with it: its first start creates the topic.",
             )
         return found[self._queue.topic]
 
@@ -112,33 +112,33 @@ class LetterReader:
         return {number: Range(first[info.name, number], last[info.name, number]) for number in range(info.partitions)}
 
     def newest(self, count: int | None) -> list[Summary]:
-        """The newest letters of each partition (None: all of them), in order of partition and offset."""
+        """The newest dead letters of each partition (None: all of them), in order of partition and offset."""
         found: list[Summary] = []
         for number, held in self.ranges().items():
             found += self._newest(number, held, count)
         return found
 
-    def one(self, partition: int, offset: int) -> Letter:
-        """The letter at this place. Raises ConfigError where there is none of this sink."""
+    def one(self, partition: int, offset: int) -> DeadLetter:
+        """The dead letter at this place. Raises ConfigError where there is none of this sink."""
         held = self.ranges().get(partition, Range(0, 0))
         if held.start <= offset < held.end:
             for letter in self.read({partition: Range(offset, offset + 1)}):
                 return letter
         raise ConfigError(
-            f"There is no letter of sink {self._queue.sink} at partition {partition}, offset {offset}.",
+            f"There is no dead letter of sink {self._queue.sink} at partition {partition}, offset {offset}.",
             where=f"topic {self._queue.topic}",
-            next_step="`firn sink dead-letters list` shows those that are there.",
+            next_step="`firn sink dead-letters list` lists those that exist.",
         )
 
-    def read(self, ranges: Mapping[int, Range]) -> Iterator[Letter]:
-        """The sink's letters within `ranges`, partition after partition, in order of their offsets."""
+    def read(self, ranges: Mapping[int, Range]) -> Iterator[DeadLetter]:
+        """The sink's dead letters within `ranges`, partition after partition, in order of their offsets."""
         for number, within in ranges.items():
             for letter in self._read(number, within):
                 if letter.belongs_to(self._queue.sink):
                     yield letter
 
     def _newest(self, number: int, held: Range, count: int | None) -> list[Summary]:
-        """Looks further back until there are enough: other sinks' letters and transactions' markers take offsets."""
+        """Looks further back until there are enough: other sinks' dead letters and markers take offsets."""
         reach = held.end - held.start if count is None else 2 * count
         while True:
             start = max(held.start, held.end - reach)
@@ -147,7 +147,7 @@ class LetterReader:
                 return found if count is None else found[len(found) - min(count, len(found)) :]
             reach *= 4
 
-    def _read(self, number: int, within: Range) -> Iterator[Letter]:
+    def _read(self, number: int, within: Range) -> Iterator[DeadLetter]:
         if within.start >= within.end:
             return
         faults = ConnectionFaults(self._queue.client.brokers)
@@ -179,12 +179,12 @@ class LetterReader:
             raise refused_configuration(error.args[0], self._queue.client.brokers) from None
 
     def _explain(self, faults: ConnectionFaults, error: KafkaError) -> Exception:
-        explained = LetterFaults(faults, self._queue.topic, self._queue.replay_group, self._queue.replay_group)
+        explained = ProducerFaults(faults, self._queue.topic, self._queue.replay_group, self._queue.replay_group)
         return explained.explain(error, f"read dead letters from {self._queue.topic}")
 
 
-def document(letter: Letter) -> dict[str, Any]:
-    """All of a letter, for JSON: texts where bytes are UTF-8, else hexadecimal digits; sizes in bytes."""
+def document(letter: DeadLetter) -> dict[str, Any]:
+    """All of a dead letter, for JSON: texts where bytes are UTF-8, else hexadecimal digits; sizes in bytes."""
     return {
         **asdict(Summary.of(letter)),
         "key": shown(letter.key),
@@ -211,11 +211,11 @@ def number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() else None
 
 
-def _letter(message: Message) -> Letter:
+def _letter(message: Message) -> DeadLetter:
     partition, offset, timestamp = message.partition() or 0, message.offset() or 0, message.timestamp()[1]
-    headers = cast(list[Header], message.headers() or [])  # as bytes: nothing was told to deserialise them
+    headers = cast(list[Header], message.headers() or [])  # as bytes: no deserializer is set
     key, value = message.key(), message.value()
-    return Letter(partition, offset, key, value, headers, timestamp)
+    return DeadLetter(partition, offset, key, value, headers, timestamp)
 
 
 def _time(timestamp: int) -> str:

@@ -1,4 +1,7 @@
-"""Topics for dead letters: made where they are absent; theirs as Connect makes it, and large enough for its records."""
+"""Topics of dead letters and replay positions: created where they are absent.
+
+A dead-letter topic is created as Connect does it, and large enough for its records.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,27 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from confluent_kafka import KafkaError
-from confluent_kafka.admin._config import ConfigResource
-from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from firn.dead_letters.queue import DeadLetterQueue
-from firn.errors import ConfigError, FirnError
+from firn.errors import ConfigError, FirnError, PrivilegeError
 from firn.kafka import cluster
+from firn.provision.topic import topic_configs
 
 log = logging.getLogger(__name__)
 
 PARTITIONS = 1
-"""As in Connect; who wants more makes the topic."""
+"""As in Connect; for more partitions, create the topic by hand."""
 
 HEADER_BYTES = 64 * 1024
-"""What the headers of a letter may add to its record."""
+"""What its envelope may add to a record."""
 
 
 def ensure_topic(admin: cluster.KafkaAdmin, queue: DeadLetterQueue, replication: int, sources: Iterable[str]) -> None:
-    """Make the topic where it is absent; one that exists stays as it is.
+    """Create the dead-letter topic where it is absent; one that exists stays as it is.
 
     replication: replicas, -1 for the brokers' default. sources: the topics that are read, whose records it must take.
-    Raises ConfigError for a source of letters that is their topic, and for a number of replicas that brokers refuse.
+    Raises ConfigError where the sink would read its own dead letters, and for a number of replicas that brokers refuse.
     """
     names = sorted(sources)
     if queue.topic in names:
@@ -42,7 +44,7 @@ def ensure_topic(admin: cluster.KafkaAdmin, queue: DeadLetterQueue, replication:
 
 
 def make_topic(admin: cluster.KafkaAdmin, sink: str, name: str, replication: int, config: Mapping[str, str]) -> None:
-    """Make a topic with its settings; that somebody else made it meanwhile is as good. Errors: as `ensure_topic`."""
+    """Create a topic with its settings, unless somebody else has done so meanwhile. Errors: as `ensure_topic`."""
     topic = NewTopic(name, PARTITIONS, replication, config=dict(config))
     doing = f"create topic {name} for dead letters"
     answer = admin.wait(admin.client.create_topics([topic], request_timeout=cluster.REQUEST_SECONDS), doing)[name]
@@ -62,26 +64,21 @@ def _refused(admin: cluster.KafkaAdmin, sink: str, replication: int, error: Kafk
 
 
 def _like(admin: cluster.KafkaAdmin, sources: list[str]) -> dict[str, str]:
-    """Topic settings with which the letters of these topics are taken, and kept as long as their records are."""
+    """Settings of a topic that takes the dead letters of these topics and keeps them as long as their records."""
     settings = [found for name in sources if (found := settings_of(admin, name))]
     if not settings:
         return {}
     largest = max(int(found["max.message.bytes"]) for found in settings)
     retentions = [-1 if "compact" in found["cleanup.policy"] else int(found["retention.ms"]) for found in settings]
-    # Letters have the times of their records, by which a shorter retention would drop those of old records at once.
+    # Dead letters have the timestamps of their records, by which a shorter retention would drop old ones at once.
     longest = -1 if -1 in retentions else max(retentions)
     return {"max.message.bytes": str(largest + HEADER_BYTES), "retention.ms": str(longest)}
 
 
 def settings_of(admin: cluster.KafkaAdmin, topic: str) -> dict[str, str]:
     """A topic's settings; empty where this login may not read them."""
-    doing = f"read the settings of topic {topic}"
-    resource = ConfigResource(ResourceType.TOPIC, topic)
-    answers = admin.wait(admin.client.describe_configs([resource], request_timeout=cluster.REQUEST_SECONDS), doing)
-    answer = answers[resource]
-    if not isinstance(answer, KafkaError):
-        return {name: entry.value for name, entry in answer.items()}
-    if answer.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        log.warning("DESCRIBE_CONFIGS on topic %s is not granted: its settings cannot be looked at", topic)
+    try:
+        return topic_configs(admin, topic)
+    except PrivilegeError:
+        log.warning("DESCRIBE_CONFIGS on topic %s is not granted: its settings are unknown", topic)
         return {}
-    raise admin.faults.explain(answer, doing)

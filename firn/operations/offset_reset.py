@@ -16,7 +16,7 @@ from typing import Any, Literal
 from snowflake.connector import SnowflakeConnection
 
 from firn.connector.config import SinkConfig
-from firn.dead_letters.published import forget_letters
+from firn.dead_letters.published import forget_published
 from firn.errors import FirnError, PrivilegeError, TerminalError
 from firn.kafka import cluster
 from firn.kafka.client import KafkaClient
@@ -186,7 +186,7 @@ def reset(
 def _forget(config: SinkConfig, client: KafkaClient, positions: Mapping[TopicPartition, int]) -> None:
     """Else a bad record that is read again would be taken for one that became a dead letter already."""
     try:
-        forget_letters(client, config.name, positions)
+        forget_published(client, config.name, positions)
     except FirnError as error:
         if isinstance(error, PrivilegeError) and config.errors.dead_letter_topic is None:
             return  # a sink that never wrote letters needs no right to their group

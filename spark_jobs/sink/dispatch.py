@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from firn.dead_letters.published import Letters, published_letters
+from firn.dead_letters.published import PartitionLetters, published_letters
 from firn.errors import ClaimAgainError
 from firn.kafka.partitions import OffsetRange, TopicPartition
 from firn.plural import counted
@@ -131,7 +131,7 @@ class Dispatcher:
         total = sum(map(len, ranges))
         works = []
         for each in ranges:
-            letters = published.get(TopicPartition(each.topic, each.partition), Letters())
+            letters = published.get(TopicPartition(each.topic, each.partition), PartitionLetters())
             budget = self._limit.range_bytes(len(each) / total)
             works.append(RangeWork(each, self._topic_ids[each.topic], budget, letters))
         return works
@@ -142,19 +142,21 @@ def claim_again(error: MissingObjectError) -> ClaimAgainError:
     return ClaimAgainError(f"Something was dropped: {error.what}", where=error.where)
 
 
-def with_letters_of(published: PublishedLetters, tolerated: Iterable[Tolerated]) -> dict[TopicPartition, Letters]:
+def with_letters_of(
+    published: PublishedLetters, tolerated: Iterable[Tolerated]
+) -> dict[TopicPartition, PartitionLetters]:
     """The published letters, with those of these reports."""
     after = dict(published)
     for each in tolerated:
         if each.group_offset >= 0:
-            before = after.get(each.where, Letters())
-            after[each.where] = Letters(each.group_offset, before.published | set(each.published))
+            before = after.get(each.where, PartitionLetters())
+            after[each.where] = PartitionLetters(each.group_offset, before.published | set(each.published))
     return after
 
 
 def letters_above(
     published: PublishedLetters, committed: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, Letters]:
+) -> dict[TopicPartition, PartitionLetters]:
     """The published letters from these positions on: those below are committed, and need not be known any more."""
     return {
         where: replace(letters, published=frozenset(at for at in letters.published if at >= committed.get(where, 0)))
@@ -164,7 +166,7 @@ def letters_above(
 
 def uncommitted_letters(
     context: SinkContext, topic_ids: Mapping[str, str], committed: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, Letters]:
+) -> dict[TopicPartition, PartitionLetters]:
     """The dead letters of each partition that Kafka holds and the ledger does not. Raises as `published_letters`."""
     positions = {where: (topic_ids[where.topic], at) for where, at in committed.items()}
     return published_letters(context.kafka, context.config.name, positions)

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from snowflake.connector import errors as driver
 from snowflake.connector.cursor import SnowflakeCursorBase
 
-from firn.kafka.transactional_producer import GroupTransactions
+from firn.kafka.transactional_producer import TransactionalProducer
 from firn.ledger.positions import Ledger, Move
 from spark_jobs.sink import dispatch
 from spark_jobs.sink.batch import BatchRunner
@@ -205,7 +205,7 @@ def in_worker(
     with (
         patch.object(SnowflakeCursorBase, "execute", hooks.statement(SnowflakeCursorBase.execute)),
         patch.object(pq.ParquetWriter, "write_table", hooks.writing(pq.ParquetWriter.write_table)),
-        patch.object(GroupTransactions, "send", hooks.letters(GroupTransactions.send)),
+        patch.object(TransactionalProducer, "send", hooks.letters(TransactionalProducer.send)),
         moved_clock(clock),
     ):
         yield from run_task(plan, groups)

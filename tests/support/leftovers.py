@@ -1,4 +1,4 @@
-"""What a sink leaves behind, made without running one: ledger rows, staged files, groups, marks."""
+"""What a sink leaves behind, made without running one: ledger rows, staged files, groups, replay positions."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ class LeftSink:
             asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic or self.topic, 0, 7)])
             admin.alter_consumer_group_offsets([asked])[group].result(30)
 
-    def make_marks(self, *sinks: str) -> str:
-        """The topic of the marks of replays, with one mark of each of these sinks."""
+    def make_replay_positions(self, *sinks: str) -> str:
+        """The topic of replay positions, with one of each of these sinks."""
         topic, client = f"firn-replay-{self.name}", client_from_settings(self.settings)
         made = NewTopic(topic, 1, 1, config={"cleanup.policy": "compact"})
         admin = cluster.admin_client(client).client  # which must live until the answer comes
@@ -143,7 +143,7 @@ class LeftSink:
             "files": files,
             "rows": len(rows),
             "groups": sorted(cluster.find_groups(admin, self.groups)),
-            "marks": sorted(cluster.find_topics(admin, [f"firn-replay-{self.name}"])),
+            "replay positions": sorted(cluster.find_topics(admin, [f"firn-replay-{self.name}"])),
         }
 
     def renamed(self, name: str) -> LeftSink:
@@ -151,4 +151,4 @@ class LeftSink:
         return replace(self, name=name)
 
 
-NOTHING: Mapping[str, Any] = {"files": [], "rows": 0, "groups": [], "marks": []}
+NOTHING: Mapping[str, Any] = {"files": [], "rows": 0, "groups": [], "replay positions": []}

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from firn.connector.config import SinkConfig
-from firn.dead_letters.queue import DeadLetterQueue, group_of_letters, group_of_replays
-from firn.dead_letters.replay_positions import ReplayMarks, UnreadableMarkError
+from firn.dead_letters.queue import DeadLetterQueue, dead_letter_group, replay_group
+from firn.dead_letters.replay_positions import ReplayPositions, UnreadablePositionError
 from firn.errors import PrivilegeError
 from firn.kafka import cluster
 from firn.kafka.client import KafkaClient
@@ -46,8 +46,8 @@ def group_purposes(config: SinkConfig) -> dict[str, str]:
     """The groups that a sink may have, and what each is for."""
     return {
         group_of(config): "the sink's positions, for lag tools",
-        group_of_letters(config.name): "published dead letters",
-        group_of_replays(config.name): "replayed dead letters",
+        dead_letter_group(config.name): "published dead letters",
+        replay_group(config.name): "replayed dead letters",
     }
 
 
@@ -71,7 +71,7 @@ def find_kafka_residue(config: SinkConfig, client: KafkaClient, reads: Callable[
         _group(admin, name, purpose, reads if name == group_of(config) else None)
         for name, purpose in group_purposes(config).items()
     ]
-    positions = _replay_positions(ReplayMarks(queue), config.name)
+    positions = _replay_positions(ReplayPositions(queue), config.name)
     return KafkaResidue(
         admin,
         tuple(finding for finding in (*groups, positions) if finding),
@@ -101,14 +101,14 @@ def _held_by(group: cluster.GroupInfo, reads: Callable[[str], bool] | None) -> s
     return f"it holds offsets of other topics: {', '.join(others[:5])}" if others else ""
 
 
-def _replay_positions(positions: ReplayMarks, sink: str) -> Finding | None:
+def _replay_positions(positions: ReplayPositions, sink: str) -> Finding | None:
     """The topic of replay positions, if it exists; two sinks may have one topic where their names differ little."""
     what, purpose = "replay positions", "replayed dead letters"
     try:
         sinks = positions.sinks()
     except PrivilegeError as error:
         return _left(what, positions.topic, purpose, f"this login may not look: {error.next_step}", _DELETE_TOPIC)
-    except UnreadableMarkError as error:
+    except UnreadablePositionError as error:
         return _left(what, positions.topic, purpose, error.what, _DELETE_TOPIC)
     if sinks is None:
         return None

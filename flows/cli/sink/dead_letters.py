@@ -36,10 +36,10 @@ def _list(
     as_json: JsonOption = False,
 ) -> None:
     """List the newest dead letters of a sink."""
-    from firn.dead_letters.reader import COLUMNS, LetterReader
+    from firn.dead_letters.reader import COLUMNS, DeadLetterReader
 
     _, queue = _queue(config)
-    found = LetterReader(queue).newest(None if everything else newest)
+    found = DeadLetterReader(queue).newest(None if everything else newest)
     print_rows((asdict(each) for each in found), columns=COLUMNS, as_json=as_json, widths={"reason": 80})
     say(f"{counted(len(found), 'letter')} of sink {queue.sink} in topic {queue.topic}")
 
@@ -52,10 +52,10 @@ def _show(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document with all bytes.")] = False,
 ) -> None:
     """Show one dead letter: its origin and reason, headers, key and value."""
-    from firn.dead_letters.reader import COLUMNS, LetterReader, document
+    from firn.dead_letters.reader import COLUMNS, DeadLetterReader, document
 
     _, queue = _queue(config)
-    shown = document(LetterReader(queue).one(partition, offset))
+    shown = document(DeadLetterReader(queue).one(partition, offset))
     if as_json:
         sys.stdout.buffer.write(orjson.dumps(shown, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
         sys.stdout.buffer.flush()

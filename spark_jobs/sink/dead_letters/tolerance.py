@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from firn.dead_letters.published import Letters
+from firn.dead_letters.published import PartitionLetters
 from firn.dead_letters.queue import dead_letter_queue
 from firn.kafka.partitions import TopicPartition
 from firn.sinks.context import SinkContext
@@ -44,7 +44,7 @@ class Tolerance:
         context: SinkContext,
         where: TopicPartition,
         topic_id: str,
-        letters: Letters,
+        letters: PartitionLetters,
         folder: Path,
         confirm: Callable[[], None],
     ) -> None:

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from firn.dead_letters.envelope import Origin, context_headers
+from firn.dead_letters.envelope import Origin, envelope_headers
 from firn.dead_letters.offset_list import LIMIT, GrowingList
-from firn.dead_letters.published import Letters
-from firn.dead_letters.queue import DeadLetterQueue
+from firn.dead_letters.published import PartitionLetters
+from firn.dead_letters.queue import REMEDIES, DeadLetterQueue
 from firn.kafka.partitions import TopicPartition
-from firn.kafka.transactional_producer import Committed, GroupTransactions, Message, lost_race
+from firn.kafka.transactional_producer import CommittedOffset, Message, TransactionalProducer, lost_race
 from spark_jobs.sink.values.bad_records import BadRecord
 
 
@@ -42,7 +42,7 @@ class DeadLetterWriter:
     """
 
     def __init__(
-        self, queue: DeadLetterQueue, where: TopicPartition, topic_id: str, before: Letters, folder: Path
+        self, queue: DeadLetterQueue, where: TopicPartition, topic_id: str, before: PartitionLetters, folder: Path
     ) -> None:
         self._queue, self._where, self._topic_id, self._before = queue, where, topic_id, before
         self._path = folder / f"letters-{uuid.uuid4().hex}.arrow"
@@ -98,8 +98,10 @@ class DeadLetterWriter:
         self._writer.close()
         name = self._queue.transactional_id(self._topic_id, self._where.partition)
         # Never lowered: a shorter second try of a range must not hide what the first one published behind its end.
-        position = Committed(max(end, self._before.group_offset), self._list.text())
-        with GroupTransactions(self._queue.client, name, self._queue.group, self._where, self._queue.topic) as kafka:
+        position = CommittedOffset(max(end, self._before.group_offset), self._list.text())
+        with TransactionalProducer(
+            self._queue.client, name, self._queue.group, self._where, self._queue.topic, REMEDIES
+        ) as kafka:
             if not self._before.agrees_with(kafka.committed()):
                 raise lost_race(name)
             count = kafka.send(self._letters(), position, confirm)
@@ -130,9 +132,9 @@ class DeadLetterWriter:
         queue, kept = self._queue, [(header["key"], header["value"]) for header in headers or []]
         if queue.context_headers:
             converter = queue.key_class if in_key else queue.value_class
-            kept += context_headers(Origin(*self._where, offset, queue.sink, in_key, converter, reason, detail))
-        note = f"the dead letter of {self._where} offset {offset} to {queue.topic}"
-        return Message(queue.topic, -1, key, value, kept, timestamp, note)
+            kept += envelope_headers(Origin(*self._where, offset, queue.sink, in_key, converter, reason, detail))
+        description = f"the dead letter of {self._where} offset {offset} to {queue.topic}"
+        return Message(queue.topic, -1, key, value, kept, timestamp, description)
 
 
 _READ = ("timestamp", "offset", "key", "value", "headers", "reason", "detail", "in_key")

@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark import TaskContext
 
-from firn.dead_letters.published import Letters
+from firn.dead_letters.published import PartitionLetters
 from firn.errors import FirnError, TransientError, unexpected
 from firn.kafka.partitions import OffsetRange, TopicPartition
 from firn.kafka.ranges import BATCH_BYTES, StalledRangeError
@@ -62,7 +62,7 @@ class RangeWork:
     offsets: OffsetRange
     topic_id: str
     bytes: int
-    letters: Letters
+    letters: PartitionLetters
 
     @property
     def where(self) -> TopicPartition:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from firn.dead_letters.published import Letters
+from firn.dead_letters.published import PartitionLetters
 from firn.kafka.partitions import TopicPartition
 from firn.ledger.owner import Totals
 from firn.ledger.positions import Move
 from spark_jobs.sink.values.reports import Cut, RangeRead, Receipt, Reports, Stopped, Tolerated
 
-PublishedLetters: TypeAlias = Mapping[TopicPartition, Letters]
+PublishedLetters: TypeAlias = Mapping[TopicPartition, PartitionLetters]
 """Dead letters of each partition that are published and not committed yet."""
 
 

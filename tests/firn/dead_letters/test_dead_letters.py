@@ -18,24 +18,23 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError
-from confluent_kafka import Message as Letter
+from confluent_kafka import Message as DeadLetter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firn.connector.config import ErrorsConfig, SinkConfig
 from firn.dead_letters import offset_list
-from firn.dead_letters.envelope import NAMES, without_context
-from firn.dead_letters.faults import LetterFaults
+from firn.dead_letters.envelope import NAMES, without_envelope
 from firn.dead_letters.offset_list import LIMIT, GrowingList, UnreadableError, read_list, write_list
-from firn.dead_letters.published import Letters, forget_letters, published_letters
-from firn.dead_letters.queue import DeadLetterQueue, queue_of
+from firn.dead_letters.published import PartitionLetters, forget_published, published_letters
+from firn.dead_letters.queue import REMEDIES, DeadLetterQueue, queue_of
 from firn.dead_letters.topic import ensure_topic
 from firn.errors import ConfigError, FirnError, PrivilegeError, TerminalError, TransientError
 from firn.kafka import cluster
 from firn.kafka.faults import ConnectionFaults
 from firn.kafka.message_columns import RECORDS
 from firn.kafka.partitions import TopicPartition as Where
-from firn.kafka.transactional_producer import Committed, GroupTransactions
+from firn.kafka.transactional_producer import CommittedOffset, ProducerFaults, TransactionalProducer
 from firn.settings import PROJECT_ROOT
 from spark_jobs.sink.dead_letters.writer import DeadLetterWriter
 from spark_jobs.sink.values.bad_records import MALFORMED_AVRO, WRONG_MAGIC, BadRecord
@@ -76,19 +75,21 @@ def all_bad(count: int) -> list[BadRecord]:
     return [BadRecord(row, WRONG_MAGIC, "first byte 1") for row in range(count)]
 
 
-def boxed(queue: DeadLetterQueue, source: Topic, seen: Letters, folder: Path, *offsets: int) -> DeadLetterWriter:
+def boxed(
+    queue: DeadLetterQueue, source: Topic, seen: PartitionLetters, folder: Path, *offsets: int
+) -> DeadLetterWriter:
     box = DeadLetterWriter(queue, Where(source.name, 0), TOPIC_ID, seen, folder)
     box.add(records(offsets), all_bad(len(offsets)))
     return box
 
 
-def out(queue: DeadLetterQueue, source: Topic, next_offset: int = 0) -> Letters:
+def out(queue: DeadLetterQueue, source: Topic, next_offset: int = 0) -> PartitionLetters:
     """What the driver finds after a claim at `next_offset`."""
     where = Where(source.name, 0)
     return published_letters(queue.client, queue.sink, {where: (TOPIC_ID, next_offset)})[where]
 
 
-def offsets_of(found: Iterable[Letter]) -> list[int]:
+def offsets_of(found: Iterable[DeadLetter]) -> list[int]:
     """The source offsets that letters name."""
     return [int(dict(letter.headers() or [])["__connect.errors.offset"]) for letter in found]
 
@@ -119,7 +120,7 @@ def test_room_is_what_the_group_can_still_list(steps: list[int], first: int) -> 
     for step in steps:
         offsets.append(offsets[-1] + step)
     queue = DeadLetterQueue("s", "t", True, None, "v", "k")  # type: ignore[arg-type] - nothing is sent
-    room = DeadLetterWriter(queue, Where("t", 0), TOPIC_ID, Letters(-1, frozenset()), Path()).room(offsets)
+    room = DeadLetterWriter(queue, Where("t", 0), TOPIC_ID, PartitionLetters(-1, frozenset()), Path()).room(offsets)
     assert room >= 1
     assert len(write_list(TOPIC_ID, offsets[:room])) <= LIMIT
     if room < len(offsets):
@@ -129,7 +130,7 @@ def test_room_is_what_the_group_can_still_list(steps: list[int], first: int) -> 
 BROKERS_LIMIT = 4096
 
 
-def nowhere(seen: Letters, folder: Path) -> DeadLetterWriter:
+def nowhere(seen: PartitionLetters, folder: Path) -> DeadLetterWriter:
     """A box whose letters are not sent."""
     queue = DeadLetterQueue("s", "t", True, None, "v", "k")  # type: ignore[arg-type]
     return DeadLetterWriter(queue, Where("t", 0), TOPIC_ID, seen, folder)
@@ -143,7 +144,7 @@ steps = st.lists(st.integers(1, 3) | st.integers(1, 10**6), max_size=900)
 def test_a_list_that_grew_is_the_list_of_all_and_its_room_is_used(earlier: list[int], batches: list[list[int]]) -> None:
     """Whatever was out before, and in whichever batches the rest comes: the broker takes the list, and it is full."""
     before = set(np.cumsum(earlier, dtype=np.int64).tolist())
-    box, last, mine = nowhere(Letters(-1, frozenset(before)), Path(tempfile.gettempdir())), -1, set()
+    box, last, mine = nowhere(PartitionLetters(-1, frozenset(before)), Path(tempfile.gettempdir())), -1, set()
     for batch in batches:
         offsets = [offset for offset in (last + np.cumsum(batch, dtype=np.int64)).tolist() if offset not in before]
         room = box.room(offsets)
@@ -182,9 +183,9 @@ def test_a_full_list_still_takes_one_letter(tmp_path: Path) -> None:
     many = sorted(random.Random(4).sample(range(10_000, 10**9), 3000))
     queue = DeadLetterQueue("s", "t", True, None, "v", "k")  # type: ignore[arg-type]
     where = Where("t", 0)
-    full = many[: DeadLetterWriter(queue, where, TOPIC_ID, Letters(-1, frozenset()), tmp_path).room(many)]
+    full = many[: DeadLetterWriter(queue, where, TOPIC_ID, PartitionLetters(-1, frozenset()), tmp_path).room(many)]
     assert 100 < len(full) < len(many)
-    box = DeadLetterWriter(queue, where, TOPIC_ID, Letters(full[-1] + 1, frozenset(full)), tmp_path)
+    box = DeadLetterWriter(queue, where, TOPIC_ID, PartitionLetters(full[-1] + 1, frozenset(full)), tmp_path)
     newly_bad = [3, 77, 800, 9000]
     assert 1 <= box.room(newly_bad) < 4
     box.add(records(newly_bad[:3]), all_bad(3))
@@ -193,14 +194,14 @@ def test_a_full_list_still_takes_one_letter(tmp_path: Path) -> None:
 
 def test_letters_are_their_records_byte_for_byte(queue, source: Topic, letters: Topic, tmp_path: Path) -> None:
     own = [{"key": "a", "value": b"\x00\xff"}, {"key": "a", "value": None}, {"key": "é", "value": b""}]
-    box = DeadLetterWriter(queue, Where(source.name, 0), TOPIC_ID, Letters(-1, frozenset()), tmp_path)
+    box = DeadLetterWriter(queue, Where(source.name, 0), TOPIC_ID, PartitionLetters(-1, frozenset()), tmp_path)
     box.add(records([5], key=None, value=b"\x00\xfe" * 3, headers=own), [BadRecord(0, MALFORMED_AVRO, "ends early")])
     box.add(records([7, 8], key=b"", value=None, timestamp=0), [BadRecord(1, WRONG_MAGIC, "first byte 7", in_key=True)])
     assert box.publish(9)[:2] == (2, 9)
     first, second = letters.read()
     assert (first.key(), first.value(), first.timestamp()[1]) == (None, b"\x00\xfe" * 3, 1_700_000_000_123)
     assert first.headers()[:3] == [("a", b"\x00\xff"), ("a", None), ("é", b"")]
-    assert without_context(first.headers()) == first.headers()[:3]
+    assert without_envelope(first.headers()) == first.headers()[:3]
     assert (second.key(), second.value(), second.timestamp()[1]) == (b"", None, 1)  # librdkafka cannot send 0
     assert [name for name, _ in second.headers()] == list(NAMES)
     assert dict(first.headers()[3:]) == {
@@ -224,24 +225,24 @@ def test_letters_are_their_records_byte_for_byte(queue, source: Topic, letters: 
 
 def test_without_context_headers_a_letter_is_the_record_alone(queue, source, letters, tmp_path: Path) -> None:
     plain = replace(queue, context_headers=False)
-    boxed(plain, source, Letters(-1, frozenset()), tmp_path, 3).publish(4)
+    boxed(plain, source, PartitionLetters(-1, frozenset()), tmp_path, 3).publish(4)
     assert [(letter.key(), letter.value(), letter.headers()) for letter in letters.read()] == [(b"k", b"v", None)]
 
 
 def test_a_letter_of_a_letter_keeps_the_first_ones_headers(queue, source, letters, tmp_path: Path) -> None:
     old = [{"key": name, "value": b"old"} for name in NAMES]
-    box = DeadLetterWriter(queue, Where(source.name, 0), TOPIC_ID, Letters(-1, frozenset()), tmp_path)
+    box = DeadLetterWriter(queue, Where(source.name, 0), TOPIC_ID, PartitionLetters(-1, frozenset()), tmp_path)
     box.add(records([3], headers=old), all_bad(1))
     box.publish(4)
     headers = letters.read()[0].headers()
     assert headers[: len(NAMES)] == [(name, b"old") for name in NAMES]
     assert dict(headers)["__connect.errors.offset"] == b"3"
-    assert without_context(headers) == [(name, b"old") for name in NAMES]
+    assert without_envelope(headers) == [(name, b"old") for name in NAMES]
 
 
 def test_a_replayed_range_publishes_only_what_is_newly_bad(queue, source, letters, tmp_path: Path) -> None:
     """Offset 11 was judged late: good at first, bad the second time; 10 and 12 the other way round change nothing."""
-    assert out(queue, source) == Letters(-1, frozenset(), "")
+    assert out(queue, source) == PartitionLetters(-1, frozenset(), "")
     boxed(queue, source, out(queue, source), tmp_path, 10, 12).publish(20)
     replayed = out(queue, source, next_offset=5)
     assert (replayed.group_offset, replayed.published) == (20, {10, 12})
@@ -255,7 +256,7 @@ def test_a_replayed_range_publishes_only_what_is_newly_bad(queue, source, letter
 
 def test_batches_of_one_epoch_follow_each_other_without_asking_again(queue, source, letters, tmp_path: Path) -> None:
     boxed(queue, source, out(queue, source), tmp_path, 1).publish(2)
-    boxed(queue, source, Letters(2, frozenset()), tmp_path, 6).publish(7)
+    boxed(queue, source, PartitionLetters(2, frozenset()), tmp_path, 6).publish(7)
     assert offsets_of(letters.read()) == [1, 6]
     assert out(queue, source, 2) == replace(out(queue, source, 2), group_offset=7, published=frozenset({6}))
 
@@ -279,19 +280,19 @@ def test_a_run_that_lost_the_sink_publishes_nothing(queue, source, letters, tmp_
     with pytest.raises(TerminalError):
         boxed(queue, source, out(queue, source), tmp_path, 4).publish(9, lost)
     assert letters.read() == []
-    assert out(queue, source) == Letters(-1, frozenset(), "")
+    assert out(queue, source) == PartitionLetters(-1, frozenset(), "")
 
 
 def test_a_claim_ends_the_transaction_of_a_zombie(queue, source, letters, tmp_path: Path) -> None:
     """The zombie stands between its last request and its commit when the newer run claims."""
-    found: list[Letters] = []
+    found: list[PartitionLetters] = []
 
     def claimed_meanwhile() -> None:
         found.append(out(queue, source))
 
     with pytest.raises(TransientError):
         boxed(queue, source, out(queue, source), tmp_path, 4).publish(9, claimed_meanwhile)
-    assert found == [Letters(-1, frozenset(), "")]
+    assert found == [PartitionLetters(-1, frozenset(), "")]
     boxed(queue, source, found[0], tmp_path, 4).publish(9)
     assert offsets_of(letters.read()) == [4]
 
@@ -300,12 +301,12 @@ KILLED = """
 import pickle, sys
 from pathlib import Path
 from spark_jobs.sink.dead_letters.writer import DeadLetterWriter
-from firn.dead_letters.published import Letters
+from firn.dead_letters.published import PartitionLetters
 from firn.kafka.partitions import TopicPartition
 from tests.firn.dead_letters.test_dead_letters import TOPIC_ID, all_bad, records
 
 queue, topic = pickle.load(sys.stdin.buffer)
-box = DeadLetterWriter(queue, TopicPartition(topic, 0), TOPIC_ID, Letters(-1, frozenset()), Path(sys.argv[1]))
+box = DeadLetterWriter(queue, TopicPartition(topic, 0), TOPIC_ID, PartitionLetters(-1, frozenset()), Path(sys.argv[1]))
 box.add(records(range(500)), all_bad(500))
 
 def wait_for_the_kill():
@@ -330,7 +331,7 @@ def test_a_task_that_is_killed_before_its_commit_leaves_nothing(queue, source, l
         child.kill()
         child.wait(10)
     assert letters.read() == []
-    assert out(queue, source) == Letters(-1, frozenset(), "")
+    assert out(queue, source) == PartitionLetters(-1, frozenset(), "")
     boxed(queue, source, out(queue, source), tmp_path, 4).publish(9)
     assert offsets_of(letters.read()) == [4]
 
@@ -345,8 +346,8 @@ def test_metadata_of_a_topic_that_was_made_again_is_nothing(queue, source, lette
 
 def change(queue: DeadLetterQueue, source: Topic, offset: int, metadata: str) -> None:
     where = (source.name, 0)
-    with GroupTransactions(source.client, "somebody-else", queue.group, where, queue.topic) as transactions:
-        transactions.send([], Committed(offset, metadata), lambda: None)
+    with TransactionalProducer(source.client, "somebody-else", queue.group, where, queue.topic) as transactions:
+        transactions.send([], CommittedOffset(offset, metadata), lambda: None)
 
 
 def test_metadata_that_nobody_can_read_stops_the_sink(queue, source: Topic) -> None:
@@ -356,13 +357,13 @@ def test_metadata_that_nobody_can_read_stops_the_sink(queue, source: Topic) -> N
     assert queue.group in stopped.value.where
     assert "--reset" in stopped.value.next_step
     assert out(queue, source, next_offset=30).published == frozenset()
-    forget_letters(source.client, queue.sink, {Where(source.name, 0): 20})
-    assert out(queue, source, next_offset=20) == Letters(20, frozenset(), "")
+    forget_published(source.client, queue.sink, {Where(source.name, 0): 20})
+    assert out(queue, source, next_offset=20) == PartitionLetters(20, frozenset(), "")
 
 
 def test_a_reset_of_a_sink_without_letters_changes_no_group(queue, source: Topic) -> None:
-    forget_letters(source.client, queue.sink, {Where(source.name, 0): 20})
-    assert out(queue, source) == Letters(-1, frozenset(), "")
+    forget_published(source.client, queue.sink, {Where(source.name, 0): 20})
+    assert out(queue, source) == PartitionLetters(-1, frozenset(), "")
 
 
 def test_many_letters_are_one_transaction(queue, source, letters, tmp_path: Path) -> None:
@@ -384,7 +385,7 @@ def test_a_record_too_large_for_the_topic_names_the_parameter(queue, source, let
     assert "max.message.bytes" in refused.value.next_step
     assert "offset 3" in refused.value.what
     assert letters.read() == []
-    assert out(queue, source) == Letters(-1, frozenset(), "")
+    assert out(queue, source) == PartitionLetters(-1, frozenset(), "")
 
 
 @pytest.fixture
@@ -403,7 +404,7 @@ def test_the_topic_is_made_for_records_as_large_and_old_as_the_sources(absent, s
     ensure_topic(large.admin, absent, 3, [large.name])  # it exists: nothing is asked for
     made = cluster.find_topics(large.admin, [absent.topic])[absent.topic]
     assert (made.partitions, made.replication_factor) == (1, 1)
-    box = DeadLetterWriter(absent, Where(large.name, 0), TOPIC_ID, Letters(-1, frozenset()), tmp_path)
+    box = DeadLetterWriter(absent, Where(large.name, 0), TOPIC_ID, PartitionLetters(-1, frozenset()), tmp_path)
     box.add(records([3], value=os.urandom(2_900_000), timestamp=1_000), all_bad(1))
     assert box.publish(4) == (1, 4, [3])
 
@@ -432,7 +433,7 @@ def test_without_tolerance_or_topic_there_is_no_queue(source: Topic, errors: Err
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, PrivilegeError, "WRITE and DESCRIBE on topic dlq"),
         (KafkaError.GROUP_AUTHORIZATION_FAILED, PrivilegeError, "READ on group firn-dlq-s"),
         (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, PrivilegeError, "begin with firn-dlq-s-"),
-        (KafkaError._UNKNOWN_TOPIC, ConfigError, "when its sink starts"),
+        (KafkaError._UNKNOWN_TOPIC, ConfigError, "Create the topic"),
         (KafkaError.OFFSET_METADATA_TOO_LARGE, ConfigError, "offset.metadata.max.bytes"),
         (KafkaError.INVALID_PRODUCER_EPOCH, TransientError, "the newer one goes on"),
         (KafkaError.COORDINATOR_NOT_AVAILABLE, TransientError, ""),
@@ -440,10 +441,16 @@ def test_without_tolerance_or_topic_there_is_no_queue(source: Topic, errors: Err
     ],
 )
 def test_what_kafka_refuses_is_told_with_the_next_step(code: int, kind: type[FirnError], word: str) -> None:
-    faults = LetterFaults(ConnectionFaults("broker:9092"), "dlq", "firn-dlq-s", "firn-dlq-s-id-0")
+    faults = ProducerFaults(ConnectionFaults("broker:9092"), "dlq", "firn-dlq-s", "firn-dlq-s-id-0")
     explained = faults.explain(KafkaError(code), "publish")
     assert isinstance(explained, kind)
     assert word in explained.next_step
+
+
+def test_an_absent_dead_letter_topic_is_created_by_its_sink() -> None:
+    faults = ProducerFaults(ConnectionFaults("broker:9092"), "dlq", "firn-dlq-s", "firn-dlq-s-id-0", REMEDIES)
+    absent = faults.explain(KafkaError(KafkaError._UNKNOWN_TOPIC), "publish")
+    assert "when it starts" in absent.next_step
 
 
 def test_a_queue_travels_and_shows_no_credential(queue: DeadLetterQueue, source: Topic) -> None:

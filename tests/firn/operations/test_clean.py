@@ -97,7 +97,7 @@ def test_all_that_a_sink_left_is_found_and_removed_and_nothing_else(sink: LeftSi
     sink.stage_files(epoch, 1, keep=True)
     foreign = sink.stage_foreign()
     sink.make_groups()
-    sink.make_marks(sink.name)
+    sink.make_replay_positions(sink.name)
     other = sink.renamed(f"{sink.name}2")
     other.claim()
     others_files = other.stage_files(1)
@@ -380,15 +380,15 @@ def test_another_sink_may_take_the_target_afterwards(full: LeftSink) -> None:
 def test_what_others_use_in_kafka_is_left(full: LeftSink, topic: Topic) -> None:
     more = Topic(topic.settings, "elsewhere", partitions=1)
     full.make_groups(more.name, [full.groups[0]])
-    marks = full.make_marks(full.name, "another")
+    topic_of_positions = full.make_replay_positions(full.name, "another")
     act = cleaner(full)
     found = act.look()
     left = {each.name: each for each in found.findings() if each.by_hand}
     assert f"offsets of other topics: {more.name}" in left[full.groups[0]].detail
     assert left[full.groups[0]].by_hand == f"kafka-consumer-groups --delete --group '{full.groups[0]}'"
-    assert "positions of sink another" in left[marks].detail
+    assert "positions of sink another" in left[topic_of_positions].detail
     act.clean(found)
-    assert full.left() == NOTHING | {"groups": [full.groups[0]], "marks": [marks]}
+    assert full.left() == NOTHING | {"groups": [full.groups[0]], "replay positions": [topic_of_positions]}
 
 
 @pytest.mark.stack

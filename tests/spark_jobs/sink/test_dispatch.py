@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from firn.connector.config import SinkConfig
-from firn.dead_letters.published import Letters
+from firn.dead_letters.published import PartitionLetters
 from firn.errors import ClaimAgainError, FencedError
 from firn.kafka.partitions import OffsetRange, TopicPartition
 from firn.ledger.positions import Ledger
@@ -30,7 +30,7 @@ from spark_jobs.sink.values.reports import (
 )
 
 REQUEST = SchemaChangeRequest("t", 1, "T", None, {"NEW": "FLOAT"})
-OUT = Letters(7, frozenset({3}))
+OUT = PartitionLetters(7, frozenset({3}))
 
 
 def tolerated(partition: int, letters: int, group_offset: int) -> Tolerated:
@@ -60,7 +60,7 @@ def dispatch_and_evolve(
     looked: list[str] | None = None,
     fenced: bool = False,
     waited: list[int] | None = None,
-) -> tuple[Reports, list[Mapping[TopicPartition, Letters]]]:
+) -> tuple[Reports, list[Mapping[TopicPartition, PartitionLetters]]]:
     """Dispatch, with these reports of the tasks; what comes of it, and the published letters known each time.
 
     evolved: gets what tables were changed for; looked: which ones were described again; waited: behind how many
@@ -75,10 +75,10 @@ def dispatch_and_evolve(
     session: Any = EpochSession(context, None, table, 4)  # type: ignore[arg-type]
     limit, no_engine = BatchLimit(config, waits=False), None
     dispatcher: Any = Dispatcher(session, claim, method, Deadline(1.0), no_engine, limit, lambda _: None)  # type: ignore[arg-type]
-    known: list[Mapping[TopicPartition, Letters]] = []
+    known: list[Mapping[TopicPartition, PartitionLetters]] = []
     reports = iter(answers)
 
-    def dispatch_once(_ranges: object, letters: Mapping[TopicPartition, Letters]) -> Reports:
+    def dispatch_once(_ranges: object, letters: Mapping[TopicPartition, PartitionLetters]) -> Reports:
         known.append(dict(letters))
         return Reports(next(reports))
 

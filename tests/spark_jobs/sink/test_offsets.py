@@ -296,7 +296,7 @@ def test_dead_letters_of_the_partitions_that_were_reset_are_forgotten_and_no_oth
         def forget(*_: object) -> None:
             raise error
 
-        monkeypatch.setattr(offset_reset, "forget_letters", forget)
+        monkeypatch.setattr(offset_reset, "forget_published", forget)
 
     fail(TransientError("Kafka does not answer."))
     with pytest.raises(TransientError, match=r"ledger is reset, but not.*dead letters") as raised:

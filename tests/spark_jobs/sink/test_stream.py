@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from firn.dead_letters.published import Letters
+from firn.dead_letters.published import PartitionLetters
 from firn.errors import FencedError, FirnError, TransientError
 from firn.kafka.partitions import OffsetRange, TopicPartition
 from firn.ledger.positions import Ledger, Move
@@ -60,7 +60,7 @@ class Runner:
         self, number: int, ranges: Sequence[OffsetRange], published: PublishedLetters, wait: Callable[[], None]
     ) -> DispatchedBatch:
         self.events.append(f"dispatch {number}")
-        self.published.append(published.get(P0, Letters()).published)
+        self.published.append(published.get(P0, PartitionLetters()).published)
         self.before_dispatch.get(number, lambda _wait: None)(wait)
         reports = Reports([RangeRead("t", 0, ranges[0].start, ranges[0].end, 10), *self.more.get(number, [])])
         self.events.append(f"dispatched {number}")

@@ -13,12 +13,12 @@ from confluent_kafka.admin import NewTopic
 from typer.testing import CliRunner
 
 from firn.connector.config import ErrorsConfig, SinkConfig
-from firn.dead_letters.envelope import Origin, context_headers
+from firn.dead_letters.envelope import Origin, envelope_headers
 from firn.dead_letters.offset_list import write_list
 from firn.dead_letters.queue import queue_of
 from firn.dead_letters.replay import Replay
 from firn.errors import ConfigError, TerminalError, TransientError
-from firn.kafka.transactional_producer import Committed, GroupTransactions, Message
+from firn.kafka.transactional_producer import CommittedOffset, Message, TransactionalProducer
 from firn.settings import load_settings
 from flows.cli.sink.dead_letters import app
 from tests.support.kafka import Topic
@@ -66,16 +66,18 @@ def letter(source: Topic, offset: int, value: bytes | None, *, sink: str = "", k
     converter = "io.confluent.connect.avro.AvroConverter"
     origin = Origin(source.name, offset % 2, offset, sink or sink_of(source), False, converter, "wrong_magic", "byte 7")
     own = [("trace", b"\x00\xff"), ("trace", b"second")]
-    return Message("", 0, key, value, own + context_headers(origin), 1_700_000_000_123, f"letter {offset}")
+    return Message("", 0, key, value, own + envelope_headers(origin), 1_700_000_000_123, f"letter {offset}")
 
 
 def publish(letters: Topic, *messages: Message) -> None:
     """Each in a transaction of its own, as batches do."""
     where = (letters.name, 0)
-    with GroupTransactions(letters.client, f"{letters.name}-test", letters.name, where, letters.name) as transactions:
+    with TransactionalProducer(
+        letters.client, f"{letters.name}-test", letters.name, where, letters.name
+    ) as transactions:
         for message in messages:
             named = [Message(letters.name, 0, *list(vars(message).values())[2:])]
-            transactions.send(named, Committed(0, ""), lambda: None)
+            transactions.send(named, CommittedOffset(0, ""), lambda: None)
 
 
 def rows(done: Any) -> list[dict[str, Any]]:
@@ -158,7 +160,7 @@ def test_letters_that_nobody_can_place_stop_the_replay_before_it_sends(source: T
     several = SinkConfig(sink_of(source), topics=(source.name, "another"), errors=errors)
     queue = queue_of(several, letters.client)
     assert queue is not None
-    with pytest.raises(ConfigError, match="does not tell its topic"):
+    with pytest.raises(ConfigError, match="does not say its topic"):
         Replay(queue, several).count()
     foreign = SinkConfig(sink_of(source), topics=("another",), errors=errors)
     with pytest.raises(ConfigError, match="does not read"):
@@ -201,10 +203,10 @@ def test_a_replay_sends_nothing_again_once_its_group_has_expired(firn, source: T
     assert [record.value() for record in source.read(0)] == [b"4", b"0", b"2", b"6"]
 
 
-def left_open(source: Topic, name: str, record: Message) -> GroupTransactions:
+def left_open(source: Topic, name: str, record: Message) -> TransactionalProducer:
     """A replay that was killed after it had produced; it must stay referenced."""
     where = (source.name, 0)
-    killed = GroupTransactions(source.client, name, f"{source.name}-killed", where, record.topic).__enter__()
+    killed = TransactionalProducer(source.client, name, f"{source.name}-killed", where, record.topic).__enter__()
     killed._producer.begin_transaction()
     killed._produce([record])
     killed._flush()
@@ -214,14 +216,14 @@ def left_open(source: Topic, name: str, record: Message) -> GroupTransactions:
 def test_what_a_killed_replay_left_open_counts_as_not_replayed(source: Topic, letters: Topic) -> None:
     publish(letters, letter(source, 2, b"two"))
     replay = replay_of(source, letters)
-    marks, (partition,) = replay._marks, replay._partitions
-    marks.ensure(1)
-    open_mark = marks.message((partition.topic_id, 0), Committed(1, write_list(partition.topic_id, ())))
-    foreign = left_open(source, f"{source.name}-foreign", open_mark)
+    positions, (partition,) = replay._positions, replay._partitions
+    positions.ensure(1)
+    uncommitted = positions.message((partition.topic_id, 0), CommittedOffset(1, write_list(partition.topic_id, ())))
+    foreign = left_open(source, f"{source.name}-foreign", uncommitted)
     with pytest.raises(TransientError, match="stays open"):
         replay_of(source, letters)
     foreign._abort()
-    own = left_open(source, replay._id(partition.topic_id, partition.where), open_mark)
+    own = left_open(source, replay._id(partition.topic_id, partition.where), uncommitted)
     assert [row.letters for row in replay_of(source, letters).send()] == [1]
     forget_group(source)
     assert replay_of(source, letters).send() == []
@@ -229,22 +231,22 @@ def test_what_a_killed_replay_left_open_counts_as_not_replayed(source: Topic, le
     del own
 
 
-def test_marks_that_nobody_can_rely_on_stop_the_replay(source: Topic, letters: Topic) -> None:
+def test_replay_positions_that_nobody_can_rely_on_stop_the_replay(source: Topic, letters: Topic) -> None:
     publish(letters, letter(source, 2, b"two"))
-    marks = replay_of(source, letters)._marks
-    made = NewTopic(marks.topic, 1, 1, config={"cleanup.policy": "compact,delete"})
-    source.admin.client.create_topics([made])[marks.topic].result(30)
+    positions = replay_of(source, letters)._positions
+    made = NewTopic(positions.topic, 1, 1, config={"cleanup.policy": "compact,delete"})
+    source.admin.client.create_topics([made])[positions.topic].result(30)
     with pytest.raises(ConfigError, match="would forget"):
         replay_of(source, letters).send()
     where = (source.name, 0)
-    with GroupTransactions(source.client, f"{source.name}-x", source.name, where, marks.topic) as somebody:
-        somebody.send([Message(marks.topic, 0, b"a", b"1", [], -1, "")], Committed(0, ""), lambda: None)
-    with pytest.raises(TerminalError, match="holds what is no mark"):
+    with TransactionalProducer(source.client, f"{source.name}-x", source.name, where, positions.topic) as somebody:
+        somebody.send([Message(positions.topic, 0, b"a", b"1", [], -1, "")], CommittedOffset(0, ""), lambda: None)
+    with pytest.raises(TerminalError, match="is no replay position"):
         replay_of(source, letters)
     assert source.read(0) == []
 
 
-def test_a_sink_never_reads_the_marks_of_its_replays(source: Topic, letters: Topic) -> None:
+def test_a_sink_never_reads_the_positions_of_its_replays(source: Topic, letters: Topic) -> None:
     errors = ErrorsConfig("all", dead_letter_topic=letters.name)
     config = SinkConfig(sink_of(source), topics_regex="firn-.*", errors=errors)
     queue = queue_of(config, letters.client)

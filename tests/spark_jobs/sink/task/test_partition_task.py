@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from firn.connector.config import ErrorsConfig, SinkConfig
-from firn.dead_letters.published import Letters
+from firn.dead_letters.published import PartitionLetters
 from firn.errors import TransientError
 from firn.kafka.partitions import OffsetRange
 from firn.retry import RETRIES, with_retries
@@ -40,7 +40,7 @@ from tests.spark_jobs.sink.task.test_convert import batch
 NONE = SinkConfig("s")
 ALL = SinkConfig("s", errors=ErrorsConfig("all"))
 LETTERS = SinkConfig("s", errors=ErrorsConfig("all", dead_letter_topic="dlq"))
-VARIANTS, NO_LETTERS = VariantLoader(), Letters()
+VARIANTS, NO_LETTERS = VariantLoader(), PartitionLetters()
 
 
 class Narrow:
@@ -130,7 +130,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     def run_task(
         values: list[bytes],
         config: SinkConfig = NONE,
-        out: Letters = NO_LETTERS,
+        out: PartitionLetters = NO_LETTERS,
         loader: TableLoader = VARIANTS,
         unverified: frozenset[str] = frozenset(),
         *,
@@ -263,7 +263,7 @@ def test_what_is_a_dead_letter_already_is_neither_row_nor_letter_again(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tolerance, "DeadLetterWriter", OneLetter)
-    out = Letters(20, frozenset({11, 13}))
+    out = PartitionLetters(20, frozenset({11, 13}))
     reports, contents = run([b"bad", b"2", b"now good", b"bad"], LETTERS, out)
     assert contents == ['"2"']
     _, tolerated = reports
