@@ -1,1 +1,1 @@
-"""Supervision of a sink: starts its driver, watches its progress, restarts and stops it. Without Spark and Prefect."""
+"""Supervision of a job: starts its driver, watches its progress, restarts and stops it. Without Spark and Prefect."""

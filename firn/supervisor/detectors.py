@@ -65,7 +65,7 @@ class StallDetector:
         self._trying_since = self._trying_since or now
 
     def claimed(self, now: float) -> None:
-        """A driver claimed the sink: Spark is up, and its first batch begins. Only the first such claim counts."""
+        """A driver claimed the job: Spark is up, and its first batch begins. Only the first such claim counts."""
         self._claimed_at = self._claimed_at or now
 
     def rested(self, now: float) -> None:

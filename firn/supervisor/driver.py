@@ -26,7 +26,7 @@ _USAGE = 2
 
 
 class DriverEvent(NamedTuple):
-    """An event in a driver's log (`spark_jobs.sink.telemetry.events`): its name, its sentence, its data."""
+    """An event in a driver's log: its name, its sentence, its data."""
 
     event: str
     sentence: str
@@ -52,17 +52,17 @@ class DriverResult:
         return isinstance(self.error, FencedError)
 
 
-def read_result(code: int, answer: Sequence[str], *, config: str, logs: str) -> DriverResult:
+def read_result(code: int, answer: Sequence[str], *, module: str, config: str, logs: str) -> DriverResult:
     """What a driver's exit code and the lines of its standard output say.
 
-    config: how its commands name the connector file; logs: where a person reads on.
+    module: the driver's; config: how commands name its connector file; logs: where a person reads on.
     """
     said = _last_json(answer)
     if code == 0 and "report" in said:
         return DriverResult(code, report=said["report"])
     error = said.get("error")
     if error:
-        # The job's messages do not know the file's name; with it their commands can be pasted.
+        # The driver's messages do not know the file's name; with it their commands can be pasted.
         next_step = error["next"].replace("<config>", config)
         kind = _ERRORS.get(code, FirnError)
         return DriverResult(code, error=kind(error["what"], where=error["where"], next_step=next_step))
@@ -71,7 +71,7 @@ def read_result(code: int, answer: Sequence[str], *, config: str, logs: str) -> 
         code,
         error=TransientError(
             f"The Spark job {ended}.",
-            where="spark_jobs.sink.job",
+            where=module,
             next_step=f"Its log and Spark's own are in {logs}. The next start goes on from the ledger.",
         ),
     )

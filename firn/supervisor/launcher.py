@@ -1,8 +1,8 @@
 """The driver's command and environment for each kind of Spark master, and how it is started.
 
-The driver is always this Python's `spark_jobs.sink.job`, whose JVM pyspark's own spark-submit starts in client mode
-with the arguments of PYSPARK_SUBMIT_ARGS. Not `spark-submit job.py`: there a JVM stands between supervisor and driver.
-It mixes stdout with the log, and keeps standard input open when the supervisor dies.
+The driver is a module of this Python, whose JVM pyspark's own spark-submit starts in client mode with the arguments of
+PYSPARK_SUBMIT_ARGS. Not `spark-submit job.py`: there a JVM stands between supervisor and driver. It mixes stdout with
+the log, and keeps standard input open when the supervisor dies.
 
 Sources: Spark's "Submitting Applications", "Python Package Management", "Running Spark on YARN", "... on Kubernetes".
 """
@@ -19,16 +19,15 @@ from pathlib import Path
 
 from firn.child import Child
 from firn.errors import ConfigError
-from firn.operations.log_files import driver_log
 from firn.settings import Settings
 
 LOG_BYTES, LOG_FILES = 10 * 1024 * 1024, 4
 _MASTERS = ("local", "spark://", "yarn", "k8s://")
 
 
-def driver_command(config: Path, *, once: bool) -> list[str]:
+def driver_command(module: str, config: Path, *, once: bool) -> list[str]:
     """The driver's command. No credential is in it."""
-    return [sys.executable, "-m", "spark_jobs.sink.job", str(config), "--supervised", *(["--once"] if once else [])]
+    return [sys.executable, "-m", module, str(config), "--supervised", *(["--once"] if once else [])]
 
 
 def driver_environment(settings: Settings, inherited: Mapping[str, str]) -> dict[str, str]:
@@ -39,7 +38,7 @@ def driver_environment(settings: Settings, inherited: Mapping[str, str]) -> dict
     """
     if not settings.spark_master.startswith(_MASTERS):
         raise ConfigError(
-            f"Spark master {settings.spark_master!r} is none that a sink can run on.",
+            f"Spark master {settings.spark_master!r} is none that a Spark job can run on.",
             where="FIRN_SPARK_MASTER",
             next_step="Use local[*], spark://<host>:<port>, yarn or k8s://https://<host>:<port>.",
         )
@@ -53,13 +52,13 @@ def driver_environment(settings: Settings, inherited: Mapping[str, str]) -> dict
     return environment
 
 
-class Launcher:
-    """Starts drivers of one sink; each line of their log goes to the sink's log file, and on."""
+class SparkLauncher:
+    """Starts drivers of one job; each line of their log goes to `log`, and on. module: the job's; config: its file."""
 
-    def __init__(self, settings: Settings, sink: str, config: Path, *, once: bool = False) -> None:
+    def __init__(self, settings: Settings, module: str, config: Path, log: Path, *, once: bool = False) -> None:
         self._settings = settings
-        self._command = driver_command(config, once=once)
-        self._log = LogFile(driver_log(settings, sink))
+        self._command = driver_command(module, config, once=once)
+        self._log = LogFile(log)
 
     def __call__(self, on_line: Callable[[str], None]) -> Child:
         """Start one. Raises ConfigError for a master that is none, OSError where nothing can be started."""

@@ -36,7 +36,7 @@ class Phase(StrEnum):
 class Event(StrEnum):
     """What happens to a supervised job."""
 
-    # a look at the ledger and FIRN_SINKS
+    # a look at the ledger and the control table
     RUN_DESIRED = auto()
     PAUSE_DESIRED = auto()
     STOP_DESIRED = auto()
@@ -77,7 +77,7 @@ class Action(StrEnum):
     FORGIVE_FAILURES = auto()  # the back-off begins again
     RESET_PATIENCE = auto()  # what waited while nothing was to move counts from now
     LOOK_AT_ONCE = auto()
-    REPORT = auto()  # write FIRN_SINKS from here on
+    BEGIN_REPORTING = auto()  # to the control table, from here on
     LEAVE_REPORTING = auto()  # to the run that holds the job
     EMIT_PAUSED = auto()
     EMIT_RESUMED = auto()
@@ -113,11 +113,11 @@ TABLE: tuple[tuple[tuple[Phase, ...], tuple[Event, ...], Phase | None, tuple[Act
     # A scheduled start decides whether there is anything to do.
     ((P.DECIDING,), (E.STOP_DESIRED, E.FAILURE_STANDS, E.STARTED_ELSEWHERE), P.ENDED, (A.END_SKIPPED,)),
     ((P.DECIDING,), (E.HELD_ELSEWHERE,), P.WATCHING, ()),
-    ((P.DECIDING,), (E.PAUSE_DESIRED,), P.PAUSED, (A.REPORT, A.RESET_PATIENCE, A.EMIT_PAUSED)),
-    ((P.DECIDING,), (E.RUN_DESIRED,), P.WAITING, (A.REPORT, A.SCHEDULE_START)),
+    ((P.DECIDING,), (E.PAUSE_DESIRED,), P.PAUSED, (A.BEGIN_REPORTING, A.RESET_PATIENCE, A.EMIT_PAUSED)),
+    ((P.DECIDING,), (E.RUN_DESIRED,), P.WAITING, (A.BEGIN_REPORTING, A.SCHEDULE_START)),
     # Another run holds the job. Its own supervisor reports; this one emits nothing of what that one does.
     ((P.WATCHING,), (E.PAUSE_DESIRED,), P.WATCHING_PAUSED, (A.RESET_PATIENCE,)),
-    ((P.WATCHING,), (E.HOLDER_GONE,), P.WAITING, (A.REPORT, A.RESET_PATIENCE, A.SCHEDULE_START)),
+    ((P.WATCHING,), (E.HOLDER_GONE,), P.WAITING, (A.BEGIN_REPORTING, A.RESET_PATIENCE, A.SCHEDULE_START)),
     ((P.WATCHING_PAUSED,), (E.RUN_DESIRED,), P.WATCHING, (A.RESET_PATIENCE,)),
     (WATCHING, (E.STOP_DESIRED,), P.ENDED, (A.END_STOPPED,)),
     (WATCHING, (E.END_REQUESTED, E.ABORT_REQUESTED), P.ENDED, (A.END,)),

@@ -22,18 +22,20 @@ from firn.child import TERM_SECONDS
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
 from firn.errors import FirnError
+from firn.operations.log_files import driver_log
 from firn.operations.run_report import RunReport
 from firn.secrets import secret_reader
 from firn.settings import Settings
 from firn.sinks.context import SinkContext, check_runnable, resolve
 from firn.supervisor.driver import DriverResult, read_result
 from firn.supervisor.job import Result
-from firn.supervisor.launcher import Launcher
+from firn.supervisor.launcher import SparkLauncher
 from firn.supervisor.ports import Driver
 
 STOP_SECONDS = 20.0
 """From TERM to KILL of a driver whose flow run is cancelled: Prefect's worker kills the flow itself after 30 s."""
 _POLL_SECONDS = 0.2
+_JOB = "spark_jobs.sink.job"
 _LEVELS = {"warning": logging.WARNING, "error": logging.ERROR, "critical": logging.CRITICAL}
 driver_lines = logging.getLogger("flows.supervision.driver")
 
@@ -112,11 +114,13 @@ class Place:
             on_line(line)
             _pass_on(line)
 
-        return Launcher(self.settings, self.sink, self.config, once=once)(heard)
+        return SparkLauncher(self.settings, _JOB, self.config, driver_log(self.settings, self.sink), once=once)(heard)
 
     def read_result(self, code: int, answer: Sequence[str]) -> DriverResult:
         """What a driver's end means."""
-        return read_result(code, answer, config=shlex.quote(str(self.config)), logs=str(self.settings.home / "logs"))
+        return read_result(
+            code, answer, module=_JOB, config=shlex.quote(str(self.config)), logs=str(self.settings.home / "logs")
+        )
 
 
 @dataclass

@@ -79,6 +79,7 @@ class World:
         self.notes: list[tuple[float, State, str]] = []
         self.note_fault: FirnError | None = None
         self.events: list[tuple[float, str, Mapping[str, Any]]] = []
+        self.sentences: list[str] = []
         self.shown = 0
         self.snapshot: Snapshot | None = None
         self.script: dict[float, Callable[[], None]] = {}
@@ -87,7 +88,9 @@ class World:
             kind,
             "s",
             launch=self.launch,
-            read_result=lambda code, answer: read_result(code, answer, config="s.json", logs="logs"),
+            read_result=lambda code, answer: read_result(
+                code, answer, module="spark_jobs.sink.job", config="s.json", logs="logs"
+            ),
             observer=self,
             control=self,
         )
@@ -131,6 +134,7 @@ class World:
 
     def emit(self, event: str, sentence: str, data: Mapping[str, Any]) -> None:
         self.events.append((self.now, event, data))
+        self.sentences.append(sentence)
 
     def show(self, snapshot: Snapshot) -> None:
         self.shown += 1

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from firn.errors import ConfigError
+from firn.operations.log_files import driver_log
 from firn.settings import Settings
 from firn.supervisor import launcher
 from firn.supervisor.launcher import driver_command, driver_environment
@@ -23,10 +24,10 @@ def arguments(found: Settings) -> list[str]:
 
 
 def test_the_driver_is_this_python_and_ends_with_its_supervisor() -> None:
-    assert driver_command(Path("s.json"), once=False) == [
+    assert driver_command("spark_jobs.sink.job", Path("s.json"), once=False) == [
         *(sys.executable, "-m", "spark_jobs.sink.job", "s.json", "--supervised")
     ]
-    assert driver_command(Path("s.json"), once=True)[-1] == "--once"
+    assert driver_command("spark_jobs.sink.job", Path("s.json"), once=True)[-1] == "--once"
 
 
 def test_one_machine_needs_nothing_more(tmp_path: Path) -> None:
@@ -63,7 +64,7 @@ def test_a_master_that_is_none_is_refused_before_anything_starts(tmp_path: Path)
 
 def test_a_log_rotates_and_its_newest_lines_are_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launcher, "LOG_BYTES", 1000)
-    file = launcher.driver_log(settings(tmp_path, "local"), "s")
+    file = driver_log(settings(tmp_path, "local"), "s")
     log = launcher.LogFile(file)
     for number in range(1000):
         log.write(f"line {number}")

@@ -424,3 +424,29 @@ def test_a_batch_may_take_as_long_as_the_one_before() -> None:
     world.run()
     (stalled,) = [at for at, event, _ in world.events if event == "stalled"]
     assert stalled > 101 + 70 + 45
+
+
+def test_a_job_of_another_kind_is_spoken_of_by_its_own_name() -> None:
+    """So that an export is supervised by the same rooms."""
+    world = World(kind="export")
+    world.script = {
+        50: lambda: world.request(DesiredState.PAUSED, "ann"),
+        150: lambda: setattr(world, "fault", SILENT),
+        200: lambda: setattr(world, "fault", None),
+        250: lambda: world.request(DesiredState.STOPPED, "ann"),
+    }
+    outcome = world.run()
+    said = [outcome.sentence, *(reason for _, _, reason in world.notes), *world.sentences]
+    assert outcome.sentence == "The export is stopped until `firn export resume`."
+    assert "Export s is paused." in said
+    assert [text for text in said if "sink" in text.lower()] == []
+    assert all(data["export"] == "s" for _, _, data in world.events)
+
+
+def test_a_hung_driver_of_an_export_is_named_as_such() -> None:
+    world = World(restarts=0, kind="export")
+    world.each_second = lambda: setattr(world, "owner", Owner(1, "run", world.now))
+    world.begin = lambda driver: None
+    outcome = world.run()
+    assert outcome.error is not None
+    assert (outcome.error.where, "`firn export logs`" in outcome.error.next_step) == ("export s", True)

@@ -44,6 +44,7 @@ def test_two_hours_leave_memory_and_what_is_told_flat() -> None:
             told["drivers"] += len(world.drivers) - 1
             # What is left is the supervisor's own.
             world.events.clear()
+            world.sentences.clear()
             world.notes.clear()
             world.looks.clear()
             del world.drivers[:-1]

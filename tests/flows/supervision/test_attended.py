@@ -215,7 +215,7 @@ class Nothing:
 
 attended.sink_job = lambda name, read, *driver: SupervisedJob("sink", name, *driver, Nothing(), Nothing())
 from firn.supervisor import launcher
-launcher.driver_command = lambda config, once: [sys.executable, "-c", sys.argv[2]]
+launcher.driver_command = lambda module, config, once: [sys.executable, "-c", sys.argv[2]]
 place = attended.Place(Path("s.json"), Settings(home=Path(sys.argv[1])), "s", deployed=False)
 log = logging.getLogger("flows")
 result = attended.supervise(place, Policy(), LogPublisher(log), log)

@@ -29,7 +29,7 @@ RUN = """
 import logging, sys
 from pathlib import Path
 from firn.supervisor import launcher
-launcher.driver_command = lambda config, once: [sys.executable, "-c", sys.argv[2]]
+launcher.driver_command = lambda module, config, once: [sys.executable, "-c", sys.argv[2]]
 from flows.cli.sink.with_prefect import run_sink
 logging.basicConfig(level=logging.INFO)
 report = run_sink(Path(sys.argv[1]), once=True)
@@ -71,7 +71,7 @@ def test_lines_come_in_their_order_whenever_the_driver_is_taken() -> None:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
-    monkeypatch.setattr("firn.supervisor.launcher.driver_command", lambda _config, once: command)
+    monkeypatch.setattr("firn.supervisor.launcher.driver_command", lambda _module, _config, once: command)
     return Place(Path("s.json"), Settings(home=tmp_path), "s", deployed=False)
 
 
