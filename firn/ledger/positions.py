@@ -43,29 +43,29 @@ class Ledger:
     """The claimed positions of one run, by partition.
 
     - *committed*: NEXT_OFFSET in Snowflake. Everything below it is in the table or accounted for. It is never lowered.
-    - *staged*: the moves of the batches that are read and staged and not committed yet, the oldest first.
+    - *in_flight*: the moves of the batches that are read and not committed yet, the oldest first.
 
-    The next batch begins where the staged ones end (`positions`). Offsets that are missing inside a range are no fault:
+    The next batch begins where those in flight end (`positions`). Offsets that are missing inside a range are no fault:
     compaction and transaction markers leave such gaps, and the move passes them. A range that begins elsewhere would
     leave records out or double them.
 
     `epoch` is this run's right to write; a higher one in Snowflake ends it.
 
     Ownership: the driver makes one Ledger for each claim and throws it away with the claim. Only the driver's main
-    thread calls `stage` and `advance`. `sink` and `epoch` never change, so any thread may read them.
+    thread calls `add_in_flight` and `advance`. `sink` and `epoch` never change, so any thread may read them.
     """
 
     sink: str
     epoch: int
     committed: dict[TopicPartition, int]
-    staged: tuple[tuple[Move, ...], ...] = field(default=(), init=False)
+    in_flight: tuple[tuple[Move, ...], ...] = field(default=(), init=False)
 
     def positions(self) -> dict[TopicPartition, int]:
-        """Where each partition's next range begins: behind what is staged."""
-        return self.committed | {move.where: move.end for moves in self.staged for move in moves}
+        """Where each partition's next range begins: behind what is in flight."""
+        return self.committed | {move.where: move.end for moves in self.in_flight for move in moves}
 
-    def stage(self, ranges: Iterable[Move], stops: Mapping[TopicPartition, int]) -> tuple[Move, ...]:
-        """Stage the moves of a batch that read `ranges`, cut at `stops`: the first offsets not to be passed.
+    def add_in_flight(self, ranges: Iterable[Move], stops: Mapping[TopicPartition, int]) -> tuple[Move, ...]:
+        """Take up the moves of a batch that read `ranges`, cut at `stops`: the first offsets not to be passed.
 
         A stop is a bad record or an offset from which the partition is planned again. Raises ClaimAgainError for a
         partition that is not claimed yet, and LostPositionError for a range that does not begin at its position.
@@ -83,18 +83,18 @@ class Ledger:
                 )
         targets = ((each, min(each.end, stops.get(each.where, each.end))) for each in read)
         moves = tuple(each._replace(end=target) for each, target in targets if target > each.start)
-        self.staged = (*self.staged, moves)
+        self.in_flight = (*self.in_flight, moves)
         return moves
 
     def advance(self, moves: tuple[Move, ...]) -> None:
-        """Take over the oldest staged moves, which Snowflake has committed.
+        """Take over the oldest moves in flight, which are durable.
 
         Raises FirnError for other moves: positions would drift from Snowflake's.
         """
-        if self.staged[:1] != (moves,):
-            raise FirnError(f"These moves were never staged: {moves}; staged are {self.staged}.")
+        if self.in_flight[:1] != (moves,):
+            raise FirnError(f"These moves are not in flight: {moves}; in flight are {self.in_flight}.")
         self.committed.update((move.where, move.end) for move in moves)
-        self.staged = self.staged[1:]
+        self.in_flight = self.in_flight[1:]
 
 
 def missing_positions(

@@ -76,7 +76,7 @@ class BatchRunner:
             return DispatchedBatch(name, result.reports, result.published, time.monotonic() - begun)
 
     def commit(self, batch: DispatchedBatch, moves: tuple[Move, ...]) -> CommittedBatch:
-        """Make its rows count, with these moves. Raises ClaimAgainError where the ledger has to tell what happened."""
+        """Make its rows count, with these moves. Raises ClaimAgainError where the ledger alone knows what happened."""
         begun, receipts, totals = time.monotonic(), batch.receipts, batch.totals
         with log_context(sink=self._sink, epoch=self._epoch, batch=batch.name):
             _check_inside(receipts, moves)

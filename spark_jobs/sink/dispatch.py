@@ -48,7 +48,7 @@ class DispatchResult:
 class Dispatcher:
     """Dispatches the batches of one epoch, one at a time; the batch before may be committing meanwhile.
 
-    on_change: is told the schema changes that were made for a batch. `loaders`: of the tables.
+    on_change: gets the schema changes that were made for a batch. `loaders`: of the tables.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Dispatcher:
 
 
 def claim_again(error: MissingObjectError) -> ClaimAgainError:
-    """For an object that was dropped: a claim makes it again, or tells a person about it."""
+    """For an object that was dropped: a claim makes it again, or stops with what to do."""
     return ClaimAgainError(f"Something was dropped: {error.what}", where=error.where)
 
 

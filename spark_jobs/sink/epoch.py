@@ -148,7 +148,7 @@ class EpochWatch:
         try:
             found = changed()
         except FirnError as error:
-            log.warning("New partitions could not be looked for: %s", error.what)
+            log.warning("New partitions cannot be searched for: %s", error.what)
             return False
         if self._healthy():
             self._deadline.succeeded()  # what failed before this epoch is over

@@ -99,7 +99,7 @@ def _start_spark(settings: Settings, name: str, hidden: frozenset[str]) -> Spark
 
 
 def _stop_spark(starting: Future[SparkContext]) -> None:
-    """A JVM that is gone cannot be stopped, and why it is gone was told already."""
+    """A JVM that is gone cannot be stopped, and why it is gone was reported already."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 class SinkRun:
     """One process's run of one sink. `stop` asks it to end after the batch that is running.
 
-    `reload` reads the configuration and its secrets anew: once a login is refused, for a key that was rotated.
+    `reload` reads the configuration and its secrets again, once a login is refused: a key may have been rotated.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class SinkRun:
         return {TopicPartition(*where): end for where, end in ends.items()}
 
     def _finish(self) -> None:
-        """The orderly end. A run that takes what is available must tell how far it came; a stopped one tries to."""
+        """The orderly end. A run that takes what is available must report how far it came; a stopped one tries to."""
         try:
             with_retries_until(self._stop, self._deadline, lambda: self._leave(self._measure))
         except FirnError as error:

@@ -157,7 +157,7 @@ class Stream:
             self._ending = self._ending or self._planner.done(self._ledger.positions())
             return
         self._number += 1
-        moves = self._ledger.stage(batch.ranges, {each.where: each.offset for each in batch.ends})
+        moves = self._ledger.add_in_flight(batch.ranges, {each.where: each.offset for each in batch.ends})
         self._published = batch.published
         self._commit = _Commit(batch, moves, self._commit_pool.submit(self._runner.commit, batch, moves))
         # Behind a record that stops the sink, or a cut, nothing is planned: positions are not where the ranges ended.

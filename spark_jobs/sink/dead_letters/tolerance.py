@@ -22,12 +22,12 @@ from spark_jobs.sink.values.bad_records import NOT_LOOKED_UP, BadRecord
 from spark_jobs.sink.values.reports import Tolerated
 
 SAMPLES = 10
-"""So many bad records of a partition and batch are told apart in the log."""
+"""So many bad records of a partition and batch are in the log one by one."""
 
 
 @dataclass(frozen=True)
 class CutAt:
-    """The row of a batch that must be planned anew, with all behind it."""
+    """The row of a batch from which the range must be planned again."""
 
     row: int
     why: str

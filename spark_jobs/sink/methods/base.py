@@ -169,8 +169,8 @@ class DriverSide(Protocol):
         """Make the rows of these receipts count, exactly once and whole, and move the ledger by `update`.
 
         A method whose rows are durable without the ledger may move it later, with several updates at a time. Raises
-        RefusedRowsError, FencedError, ClaimAgainError, and MissingObjectError where something was dropped; the ledger
-        tells what happened.
+        RefusedRowsError, FencedError, ClaimAgainError, and MissingObjectError where something was dropped; then the
+        ledger alone knows what happened.
         """
         ...
 

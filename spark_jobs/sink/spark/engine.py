@@ -1,4 +1,6 @@
-"""Runs the tasks of a batch: one Spark job, a task for each group of work. Not for what a task does (`ship`).
+"""Runs the tasks of a batch: one Spark job, a task for each group of work; and what Spark's errors mean.
+
+Not for what a task does (`task.partition_task`).
 
 RDDs and no DataFrames: a job of each kind would start Python workers of its own, and there are no columns in Spark to
 plan with: tasks read Kafka themselves.
@@ -114,9 +116,9 @@ def translated(where: str) -> Iterator[None]:
 
 
 def cause(error: Exception) -> str:
-    """The line of the message that tells what happened: the last "Caused by", or else Java's own, or else the first."""
+    """The line of the message that says what happened: the last "Caused by", or else Java's own, or else the first."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
-    # Py4J tells in its first line only which call of ours failed, and puts Java's text behind a colon.
+    # Py4J names in its first line only which call of ours failed, and puts Java's text behind a colon.
     thrown = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
     return next(iter([*causes[-1:], *thrown, *lines]), type(error).__name__)[:_LONGEST]

@@ -141,8 +141,8 @@ def _conf(settings: Settings, name: str) -> dict[str, str]:
         "spark.driver.extraJavaOptions": " ".join(filter(None, java)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.speculation": "false",  # a second attempt beside the first would stage every record twice
-        "spark.task.maxFailures": "1",  # what a lost attempt published is settled by the next claim
+        "spark.speculation": "false",  # a second attempt beside the first would write every record twice
+        "spark.task.maxFailures": "1",  # what a lost attempt published, the next claim finds out
         "spark.broadcast.UDFCompressionThreshold": _CLOSURE_BYTES,
         "spark.python.daemon.module": "spark_jobs.sink.task.daemon",
         "spark.local.dir": str(settings.home / "spark"),

@@ -1,4 +1,4 @@
-"""Changes of tables that records want: columns added, made nullable or wider, tables made with their first columns.
+"""Changes of tables that records need: columns added, made nullable or wider, tables made with their first columns.
 
 On the driver, between batches and never inside a transaction: each statement is DDL, which would commit it. Two sinks
 may change one table at once. Statements say IF NOT EXISTS or do nothing when they run twice, and types only grow to the
@@ -41,17 +41,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Reason:
-    """Whose record wanted a change first."""
+    """Whose record needed a change first."""
 
     topic: str
     schema_id: int | None
 
 
 @dataclass
-class Wish:
-    """What one table would need, of all partitions and topics that go into it: by column, in order of appearance.
+class RequiredChanges:
+    """What one table needs, for all partitions and topics that go into it: by column, in order of appearance.
 
-    by: who wants something at all. Types are those that take the values of all who want the change.
+    by: the first record that needs anything. Types are those that take the values of all records that need the change.
     """
 
     by: Reason
@@ -60,17 +60,17 @@ class Wish:
     widen: dict[str, tuple[Reason, ColumnType]] = field(default_factory=dict)
 
 
-def merged(wanted: Sequence[SchemaChangeRequest]) -> dict[str, Wish]:
-    """What each table would need, by table. Topics and partitions come in their order, whatever that of reports is."""
-    wishes: dict[str, Wish] = {}
-    for each in sorted(wanted, key=lambda one: (one.topic, one.partition)):
+def merged(requests: Sequence[SchemaChangeRequest]) -> dict[str, RequiredChanges]:
+    """What each table needs, by table. Topics and partitions come in their order, whatever that of reports is."""
+    required: dict[str, RequiredChanges] = {}
+    for each in sorted(requests, key=lambda one: (one.topic, one.partition)):
         by = Reason(each.topic, each.schema_id)
-        wish = wishes.setdefault(each.table, Wish(by))
-        _merge(wish.add, each.add, by)
-        _merge(wish.widen, each.widen, by)
+        changes = required.setdefault(each.table, RequiredChanges(by))
+        _merge(changes.add, each.add, by)
+        _merge(changes.widen, each.widen, by)
         for column in each.nullable:
-            wish.nullable.setdefault(column, by)
-    return wishes
+            changes.nullable.setdefault(column, by)
+    return required
 
 
 def _merge(into: dict[str, tuple[Reason, ColumnType]], types: Mapping[str, str], by: Reason) -> None:
@@ -89,10 +89,10 @@ class Evolution:
     def apply(
         self,
         connection: SnowflakeConnection,
-        wanted: Sequence[SchemaChangeRequest],
+        requests: Sequence[SchemaChangeRequest],
         columns: Mapping[str, Columns | None],
     ) -> tuple[SchemaChange, ...]:
-        """Do what all tasks of a batch want, table by table; returns what was done, which is recorded before.
+        """Do what all tasks of a batch request, table by table; returns what was done, which is recorded before.
 
         columns: by table, as the tasks saw them; None where it was not made. What somebody else has done since is not
         done again. No transaction may be open. Raises TerminalError with what, where and the statement that helps, if
@@ -100,45 +100,45 @@ class Evolution:
         """
         self._changes.ensure(connection)
         done: list[SchemaChange] = []
-        for table, wish in merged(wanted).items():
+        for table, required in merged(requests).items():
             shape = describe(connection, self._namespace, table)
             if shape is None and columns[table] is None:
-                done.append(self._run(connection, self._creation(table, wish)))
+                done.append(self._run(connection, self._creation(table, required)))
                 shape = describe(connection, self._namespace, table)
             # Of a table that was dropped meanwhile nothing is known: the first statement will say so.
             there = columns[table] or () if shape is None else shape.columns
-            done += self._alter(connection, table, wish, there)
+            done += self._alter(connection, table, required, there)
         return tuple(done)
 
     def _alter(
-        self, connection: SnowflakeConnection, table: str, wish: Wish, columns: Columns
+        self, connection: SnowflakeConnection, table: str, required: RequiredChanges, columns: Columns
     ) -> Iterator[SchemaChange]:
-        for change in self._alterations(table, wish, columns):
+        for change in self._alterations(table, required, columns):
             try:
                 yield self._run(connection, change)
             except TerminalError:
-                # Between our look and our statement another sink may have done it, or more of it: no error then.
+                # Between our description and our statement another sink may have done it, or more of it: no error then.
                 shape = describe(connection, self._namespace, table)
-                if shape is None or change in self._alterations(table, wish, shape.columns):
+                if shape is None or change in self._alterations(table, required, shape.columns):
                     raise
 
-    def _creation(self, table: str, wish: Wish) -> SchemaChange:
-        added = [Column(name, wanted) for name, (_, wanted) in wish.add.items() if name != METADATA]
+    def _creation(self, table: str, required: RequiredChanges) -> SchemaChange:
+        added = [Column(name, wanted) for name, (_, wanted) in required.add.items() if name != METADATA]
         columns = (METADATA_COLUMN, *added)
         statement = create_statement(self._namespace, table, columns, self._tables, evolving=self._evolving)
-        return SchemaChange(table, wish.by.topic, wish.by.schema_id, statement)
+        return SchemaChange(table, required.by.topic, required.by.schema_id, statement)
 
-    def _alterations(self, table: str, wish: Wish, columns: Columns) -> Iterator[SchemaChange]:
-        """What is wanted and not so yet."""
+    def _alterations(self, table: str, required: RequiredChanges, columns: Columns) -> Iterator[SchemaChange]:
+        """What is required and not so yet."""
         there = {column.name: column for column in columns}
-        for name, (by, wanted) in wish.add.items():
+        for name, (by, wanted) in required.add.items():
             if name not in there:
                 comment = _literal(_COMMENT.format(topic=by.topic))
                 yield self._alteration(_ADD, table, name, by, type=wanted, comment=comment)
-        for name, by in wish.nullable.items():
+        for name, by in required.nullable.items():
             if name in there and not there[name].nullable:
                 yield self._alteration(_DROP_NOT_NULL, table, name, by)
-        for name, (by, wanted) in wish.widen.items():
+        for name, (by, wanted) in required.widen.items():
             if name in there and _is_wider(wanted, there[name].type):
                 yield self._alteration(_WIDEN, table, name, by, type=wanted)
 
@@ -153,7 +153,7 @@ class Evolution:
         except PrivilegeError as error:
             raise self._forbidden(change, error, connection.role or "<role>") from error
         except TerminalError as error:
-            if type(error) is not TerminalError:  # it tells itself what to do
+            if type(error) is not TerminalError:  # its message says what to do
                 raise
             raise self._refused(change, error) from error
         log.info("table %s: %s", change.table, " ".join(change.statement.split()))

@@ -138,5 +138,5 @@ def _unchanged(namespace: Namespace, table: str, requests: Sequence[SchemaChange
     return TerminalError(
         f"Columns were added or changed, and the table has none of it: {first}.",
         where=namespace.qualified(table),
-        next_step="Look at who else changes the table, and at FIRN_SCHEMA_CHANGES; then start the sink again.",
+        next_step="Find out who else changes the table (see FIRN_SCHEMA_CHANGES), then start the sink again.",
     )

@@ -1,9 +1,9 @@
-"""A user's own pipe of a table: found by its name, read for its SELECT, and looked at before the first record.
+"""A user's own pipe of a table: found by its name, and read for its SELECT.
 
 As the official connector 4 does it ("user-defined pipe mode"), a pipe with the table's own name replaces the default
 mapping; the table that it fills may have another name. Statement: SHOW PIPES
 (https://docs.snowflake.com/en/sql-reference/sql/show-pipes), which lists the pipes that the role may do something with.
-Not for reading its text (`pipe_definition`) or for loading (`landing`).
+Not for reading its text (`pipe_definition`), nor for loading through it (`methods`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def user_pipe(connection: SnowflakeConnection, namespace: Namespace, table: str,
         raise ConfigError(
             f"The table's pipe cannot be used: {error}.",
             where=f"pipe {pipe}",
-            next_step=f"Make it anew as CREATE OR REPLACE PIPE {pipe} AS {_EXAMPLE.format(table=pipe)}, or rename it: "
+            next_step=f"Make it again as CREATE OR REPLACE PIPE {pipe} AS {_EXAMPLE.format(table=pipe)}, or rename it: "
             "a pipe with a table's own name replaces the default mapping.",
         ) from error
     if definition is None:

@@ -32,7 +32,7 @@ from spark_jobs.sink.methods.base import InSession
 _sessions: dict[SnowflakeLogin, SnowflakeConnection] = {}
 _readers: dict[tuple[KafkaClient, int], RangeReader] = {}
 READ_SECONDS = 60.0
-"""How long a range may bring nothing before the driver is told, which claims again and looks at Kafka's offsets."""
+"""How long a range may bring nothing before the task fails; the driver then claims again, and so asks Kafka."""
 patience = Deadline(60.0)
 """What all retries of the task that runs share; `begin_task` says how long it is."""
 

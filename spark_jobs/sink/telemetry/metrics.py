@@ -1,4 +1,4 @@
-"""What a sink's driver tells Prometheus: counted from its commits, measured at a scrape. docs/metrics.md lists it.
+"""What a sink's driver reports to Prometheus: counted from its commits, measured at a scrape. docs/metrics.md lists it.
 
 Positions are those of the ledger, taken over after each commit, against Kafka's end offsets. Not for serving them
 (`metrics_endpoint`), nor for exact totals over all runs, which are the ledger's: counters begin at 0 with the driver.
@@ -157,7 +157,7 @@ class SinkMetrics:
 
 @dataclass(frozen=True)
 class Seen:
-    """(partition, committed offset, end offset) in order; when Kafka told the ends, Unix time, 0: never; and for how
+    """(partition, committed offset, end offset) in order; when Kafka gave the ends, Unix time, 0: never; and for how
     many seconds records have been waiting with no commit."""
 
     rows: list[tuple[TopicPartition, int, int]]
@@ -176,7 +176,7 @@ class Positions:
         self._waits_since: float | None = None
 
     def claimed(self, committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> None:
-        """All partitions of a claim, with what Kafka told just now."""
+        """All partitions of a claim, with what Kafka holds now."""
         with self._lock:
             self._committed = dict(committed)
             self._ends = {where: ends.get(where, at) for where, at in committed.items()}
@@ -191,7 +191,7 @@ class Positions:
             self._waits_since = None  # from now on, if at all
             self._note_waiting()
 
-    def look(self, ends_of: Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int]]) -> None:
+    def refresh(self, ends_of: Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int]]) -> None:
         """Ask Kafka for the end offsets. Raises as `ends_of` does: the ends known before stay, with their time."""
         with self._lock:
             before = dict(self._committed)

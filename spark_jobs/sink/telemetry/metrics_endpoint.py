@@ -1,7 +1,7 @@
-"""The HTTP endpoint of a driver's metrics, and the looks at Kafka that keep their end offsets fresh: one thread.
+"""The HTTP endpoint of a driver's metrics, and the polls of Kafka that keep its end offsets fresh: one thread.
 
 Spark's own progress would do for an ordinary day; it stands still with a batch that hangs. A port that cannot be had
-ends no sink: there is one warning, and each look tries again. Not for what is told (`metrics`).
+ends no sink: there is one warning, and each poll tries again. Not for the metrics themselves (`metrics`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from firn.kafka.partitions import TopicPartition
 from firn.logs import log_context
 from spark_jobs.sink.telemetry.metrics import SinkMetrics
 
-LOOK_SECONDS = 15.0
+POLL_SECONDS = 15.0
 _CLOSE_SECONDS = 2.0
 EndsOf = Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int]]
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class _Endpoint:
         self._thread.start()
 
     def close(self) -> None:
-        """Free the port. A look that hangs ends with the process."""
+        """Free the port. A poll that hangs ends with the process."""
         self._closing.set()
         with self._lock:
             if self._server:
@@ -61,8 +61,8 @@ class _Endpoint:
         with log_context(sink=self._metrics.sink):
             while not self._closing.is_set():
                 self._serve()
-                self._look()
-                self._closing.wait(LOOK_SECONDS)
+                self._poll()
+                self._closing.wait(POLL_SECONDS)
 
     def _serve(self) -> None:
         with self._lock:
@@ -86,10 +86,10 @@ class _Endpoint:
             )
         self._warned = True
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         try:
-            self._metrics.positions.look(self._ends_of)
+            self._metrics.positions.refresh(self._ends_of)
         except FirnError as error:
-            log.debug("Kafka did not tell its end offsets: %s", error.what)
+            log.debug("Kafka's end offsets are not known: %s", error.what)
         except Exception:
-            log.warning("end offsets could not be looked at", exc_info=True)
+            log.warning("Kafka's end offsets could not be read", exc_info=True)

@@ -82,7 +82,7 @@ class Stopped:
 
 @dataclass(frozen=True)
 class Cut:
-    """Where a partition must be planned again, though nothing is wrong with it: what is behind was not looked at."""
+    """Where a partition must be planned again, though nothing is wrong with it: what is behind was not read."""
 
     topic: str
     partition: int

@@ -1,6 +1,6 @@
-"""How the records of a topic become rows of its table: what tasks stage for it, and what the driver then loads.
+"""How the records of a topic become rows of its table: the three ways that a sink has. No logic.
 
-The three ways that a sink has; which one a table gets is decided by `loads`. No logic.
+Which one a table gets is decided by `tables.loaders`; how it travels is the method's.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from firn.snowflake.identifiers import FullName
 
 @dataclass(frozen=True)
 class VariantLoader:
-    """RECORD_METADATA and RECORD_CONTENT, both VARIANT: two JSON texts are staged a row."""
+    """RECORD_METADATA and RECORD_CONTENT, both VARIANT: two JSON texts a row."""
 
 
 @dataclass(frozen=True)
 class ColumnsLoader:
-    """A column for each first-level field (snowflake.enable.schematization): one text a column is staged.
+    """A column for each first-level field (snowflake.enable.schematization): one text a column.
 
     columns: those of the table, RECORD_METADATA among them; () where it is not made yet. exists: whether it is made.
-    grow: whether columns may be added and changed as records want it.
+    grow: whether columns may be added and changed as records need it.
     """
 
     columns: Columns
@@ -32,7 +32,7 @@ class ColumnsLoader:
 
 @dataclass(frozen=True)
 class PipeLoader:
-    """A SELECT of the user's own, from the pipe that has the table's name: one JSON object is staged a row.
+    """A SELECT of the user's own, from the pipe that has the table's name: one JSON object a row.
 
     fields: whether the object has the record's first-level fields, else RECORD_CONTENT; RECORD_METADATA in any case.
     table: where the COPY of the pipe goes, under the pipe's own name or another. targets: the columns that it names; ()

@@ -337,7 +337,7 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         ends = {where: min(self._topic[where].latest, at + size) for where, at in ledger.committed.items()}
         stops = {} if cut is None else {where: ledger.committed[where] + cut for where in list(ends)[:1]}
-        moves = ledger.stage([Move(where, ledger.committed[where], end) for where, end in ends.items()], stops)
+        moves = ledger.add_in_flight([Move(where, ledger.committed[where], end) for where, end in ends.items()], stops)
         if not moves:
             ledger.advance(moves)
             run.ledger = None if stops else ledger  # behind a cut it plans anew

@@ -17,38 +17,38 @@ def ledger(**committed: int) -> Ledger:
 
 def test_a_batch_moves_each_partition_to_the_end_of_its_range() -> None:
     state = ledger(p0=10, p1=5)
-    moves = state.stage([Move(P0, 10, 20), Move(P1, 5, 5)], {})
+    moves = state.add_in_flight([Move(P0, 10, 20), Move(P1, 5, 5)], {})
     assert moves == (Move(P0, 10, 20),)
     state.advance(moves)
     assert state.committed == {P0: 20, P1: 5}
 
 
 def test_a_range_without_rows_moves_too() -> None:
-    assert ledger(p0=10).stage([Move(P0, 10, 12)], {}) == (Move(P0, 10, 12),)
+    assert ledger(p0=10).add_in_flight([Move(P0, 10, 12)], {}) == (Move(P0, 10, 12),)
 
 
 def test_a_bad_record_cuts_the_move_in_front_of_it() -> None:
     read = [Move(P0, 10, 20), Move(P1, 0, 9)]
-    assert ledger(p0=10, p1=0).stage(read, {P0: 14}) == (Move(P0, 10, 14), Move(P1, 0, 9))
-    assert ledger(p0=10).stage(read[:1], {P0: 10}) == ()
+    assert ledger(p0=10, p1=0).add_in_flight(read, {P0: 14}) == (Move(P0, 10, 14), Move(P1, 0, 9))
+    assert ledger(p0=10).add_in_flight(read[:1], {P0: 10}) == ()
 
 
 def test_a_stop_outside_the_range_changes_nothing() -> None:
-    assert ledger(p0=10).stage([Move(P0, 10, 20)], {P0: 25, P1: 3}) == (Move(P0, 10, 20),)
+    assert ledger(p0=10).add_in_flight([Move(P0, 10, 20)], {P0: 25, P1: 3}) == (Move(P0, 10, 20),)
 
 
-def test_a_batch_is_staged_until_its_commit_is_known() -> None:
+def test_a_batch_is_in_flight_until_its_commit_is_known() -> None:
     state = ledger(p0=10)
-    moves = state.stage([Move(P0, 10, 20)], {})
-    assert (state.staged, state.committed, state.positions()) == ((moves,), {P0: 10}, {P0: 20})
+    moves = state.add_in_flight([Move(P0, 10, 20)], {})
+    assert (state.in_flight, state.committed, state.positions()) == ((moves,), {P0: 10}, {P0: 20})
     state.advance(moves)
-    assert (state.staged, state.committed, state.positions()) == ((), {P0: 20}, {P0: 20})
+    assert (state.in_flight, state.committed, state.positions()) == ((), {P0: 20}, {P0: 20})
 
 
 def test_the_next_batch_begins_behind_the_one_that_commits() -> None:
     state = ledger(p0=10, p1=0)
-    first = state.stage([Move(P0, 10, 20)], {})
-    second = state.stage([Move(P0, 20, 25), Move(P1, 0, 3)], {})
+    first = state.add_in_flight([Move(P0, 10, 20)], {})
+    second = state.add_in_flight([Move(P0, 20, 25), Move(P1, 0, 3)], {})
     state.advance(first)
     assert (state.committed, state.positions()) == ({P0: 20, P1: 0}, {P0: 25, P1: 3})
     state.advance(second)
@@ -57,43 +57,43 @@ def test_the_next_batch_begins_behind_the_one_that_commits() -> None:
 
 def test_commits_are_taken_over_in_order() -> None:
     state = ledger(p0=10)
-    state.stage([Move(P0, 10, 20)], {})
-    second = state.stage([Move(P0, 20, 25)], {})
-    with pytest.raises(FirnError, match="never staged"):
+    state.add_in_flight([Move(P0, 10, 20)], {})
+    second = state.add_in_flight([Move(P0, 20, 25)], {})
+    with pytest.raises(FirnError, match="not in flight"):
         state.advance(second)
     assert state.committed == {P0: 10}
 
 
-def test_moves_that_were_never_staged_are_not_taken_over() -> None:
+def test_moves_that_are_not_in_flight_are_not_taken_over() -> None:
     state = ledger(p0=10)
-    with pytest.raises(FirnError, match="never staged"):
+    with pytest.raises(FirnError, match="not in flight"):
         state.advance(())
-    state.stage([Move(P0, 10, 20)], {})
-    with pytest.raises(FirnError, match="never staged"):
+    state.add_in_flight([Move(P0, 10, 20)], {})
+    with pytest.raises(FirnError, match="not in flight"):
         state.advance((Move(P0, 10, 21),))
     assert state.committed == {P0: 10}
 
 
 def test_behind_a_stop_the_partition_continues_at_the_stop() -> None:
     state = ledger(p0=10)
-    state.advance(state.stage([Move(P0, 10, 20)], {P0: 14}))
+    state.advance(state.add_in_flight([Move(P0, 10, 20)], {P0: 14}))
     with pytest.raises(LostPositionError, match="begins at 20, and its position is 14"):
-        state.stage([Move(P0, 20, 30)], {})
+        state.add_in_flight([Move(P0, 20, 30)], {})
 
 
 def test_positions_are_never_lowered() -> None:
-    assert ledger(p0=10).stage([Move(P0, 10, 4)], {}) == ()
+    assert ledger(p0=10).add_in_flight([Move(P0, 10, 4)], {}) == ()
 
 
 @pytest.mark.parametrize("start", [9, 11])
 def test_a_range_that_begins_elsewhere_is_refused(start: int) -> None:
     with pytest.raises(LostPositionError, match=f"begins at {start}, and its position is 10"):
-        ledger(p0=10).stage([Move(P0, start, 30)], {})
+        ledger(p0=10).add_in_flight([Move(P0, start, 30)], {})
 
 
 def test_a_partition_that_appears_in_a_run_is_claimed_first() -> None:
     with pytest.raises(ClaimAgainError, match="orders-1"):
-        ledger(p0=10).stage([Move(P0, 10, 11), Move(P1, 0, 3)], {})
+        ledger(p0=10).add_in_flight([Move(P0, 10, 11), Move(P1, 0, 3)], {})
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ class AppendingDriver:
             channel.open(self.session.epoch)
             if channel.token >= start:
                 moves.append(Move(where, start, channel.token + 1))
-        folded = claim.ledger.stage(moves, {})
+        folded = claim.ledger.add_in_flight(moves, {})
         self._move("fold", folded, Totals())
         claim.ledger.advance(folded)
         self.sweep(claim)

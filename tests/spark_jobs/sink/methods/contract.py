@@ -158,7 +158,7 @@ class Batch:
     def commit(self) -> None:
         """Commit, and take the moves over, as the driver does."""
         ledger = self.epoch.claim.ledger
-        moves = ledger.stage(self.read, {})
+        moves = ledger.add_in_flight(self.read, {})
         rows = sum(receipt.rows for receipt in self.receipts)
         update = LedgerUpdate(f"{ledger.epoch}-0", moves, Totals(rows, 0, 1, 0, 0))
         self.epoch.driver.commit(self.receipts, update)

@@ -114,7 +114,7 @@ def test_records_wait_from_the_last_commit_on_and_only_while_there_are_any(monke
     assert of(read(metrics), "firn_sink_waiting_seconds") == 20
     metrics.committed(batch(Move(P0, 4, 10)))
     assert of(read(metrics), "firn_sink_waiting_seconds") == 0
-    metrics.positions.look(lambda _: {P0: 11})
+    metrics.positions.refresh(lambda _: {P0: 11})
     now += 5
     found = read(metrics)
     assert of(found, "firn_sink_waiting_seconds") == 5
@@ -166,7 +166,7 @@ def test_ends_that_kafka_told_before_a_commit_are_no_negative_lag() -> None:
         metrics.committed(batch(Move(P0, 0, 12)))
         return {P0: 11, P1: 3}
 
-    metrics.positions.look(while_a_batch_commits)
+    metrics.positions.refresh(while_a_batch_commits)
     found = read(metrics)
     assert of(found, "firn_sink_partition_end_offset", topic="t", partition=0) == 12
     assert of(found, "firn_sink_partition_end_offset", topic="t", partition=1) == 3  # told as Kafka tells it
@@ -182,7 +182,7 @@ def test_ends_that_kafka_does_not_tell_stand_still_with_their_time() -> None:
         raise TransientError("Kafka does not answer.")
 
     with pytest.raises(TransientError):
-        metrics.positions.look(away)
+        metrics.positions.refresh(away)
     found = read(metrics)
     assert of(found, "firn_sink_end_offsets_timestamp_seconds") == before
     assert of(found, "firn_sink_lag_records") == 10
@@ -208,7 +208,7 @@ def test_scrapes_commits_and_looks_may_happen_at_once() -> None:
 
     def look() -> None:
         for end in range(200):
-            metrics.positions.look(lambda _, end=end: {P0: end})  # type: ignore[misc]
+            metrics.positions.refresh(lambda _, end=end: {P0: end})  # type: ignore[misc]
 
     with ThreadPoolExecutor() as pool:
         done = [pool.submit(work) for work in (commit, look)]
@@ -221,7 +221,7 @@ def test_scrapes_commits_and_looks_may_happen_at_once() -> None:
 
 @pytest.fixture
 def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_endpoint, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(metrics_endpoint, "POLL_SECONDS", 0.05)
 
 
 def test_without_a_port_nothing_is_served_and_kafka_is_not_asked() -> None:
@@ -284,7 +284,7 @@ def running(run: SinkRun, stop: threading.Event) -> Iterator[None]:
 def test_a_scrape_tells_what_was_produced_committed_and_left_out(
     settings: Settings, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics_endpoint, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(metrics_endpoint, "POLL_SECONDS", 0.2)
     topic, port, stop = Topic(settings, "metrics"), free_port(), threading.Event()
     topic.send([*(json.dumps({"n": n}).encode() for n in range(20)), b"no json"])
     topic.send([b"{}"] * 4, partition=1)
