@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-import sqlglot
 from fakesnow.cursor import FakeSnowflakeCursor
-from fakesnow.statement_type import statement_type_id
+from fakesnow.statement_type import DML_TYPE_IDS, statement_type_id
 from sqlglot import Expr, exp
 
 from firn_local.snowflake.engine import (
@@ -27,10 +26,11 @@ from firn_local.snowflake.engine.session import Session
 from firn_local.snowflake.privileges import enforcement, requirements
 from firn_local.snowflake.sql import parsing
 from firn_local.snowflake.sql.errors import to_snowflake
-from firn_local.snowflake.sql.result_set import ResultSet
+from firn_local.snowflake.sql.result_set import NUMBER, ResultSet
 from firn_local.snowflake.sql.statement import Kind, Statement
 from firn_local.snowflake.sql.tokenizer import replace_outside_quotes
-from firn_local.snowflake.transactions.locks import Claim, shape_of
+from firn_local.snowflake.sql.tree_passes import TreePasses
+from firn_local.snowflake.transactions.locks import Claim, columns_of
 from firn_local.snowflake.transactions.read_committed import Tables
 
 
@@ -44,6 +44,7 @@ class Cursor(FakeSnowflakeCursor):
         self._dispatcher = dispatcher
         self.statement_type = 0
         self._query_id = str(uuid.uuid4())
+        self._answered: ResultSet | None = None
 
     def execute(self, command: str, params: Any = None, *_: Any, query_id: str | None = None, **kwargs: Any) -> Cursor:
         """Run one statement. Raises ProgrammingError with Snowflake's errno and sqlstate for every fault."""
@@ -110,7 +111,7 @@ class Cursor(FakeSnowflakeCursor):
                 self._answer(work())
                 return self._rowcount
 
-        session.transactions.run(counted, Tables(statement.reads() | shape_of(writes), writes, lock))
+        session.transactions.run(counted, Tables(statement.reads() | columns_of(writes), writes, lock))
 
     def _answer(self, answer: ResultSet | None) -> None:
         """Make `answer` this cursor's result; without one that of the last execution stays."""
@@ -118,11 +119,9 @@ class Cursor(FakeSnowflakeCursor):
             return
         self._arrow_table = answer.to_arrow()
         self._arrow_table_fetch_index = None
-        sql = answer.describing_sql()
-        tree = sqlglot.parse_one(sql, read="duckdb")
-        count = len(answer.rows) if answer.affected is None else answer.affected
-        self._rowcount, self._last_params = count, None  # type: ignore[assignment]
-        self._last_sql, self._last_transformed = sql, tree  # type: ignore[assignment]
+        self._rowcount = len(answer.rows) if answer.affected is None else answer.affected  # type: ignore[assignment]
+        self._last_sql = self._last_params = self._last_transformed = None
+        self._answered = answer
 
     def described_without_running(self, sql: str) -> list[Any] | None:
         """The columns of a query, for those who may run it; None for what must run to be described."""
@@ -136,8 +135,16 @@ class Cursor(FakeSnowflakeCursor):
         return self._arrow_table
 
     def described(self) -> list[Any]:
-        """The columns of the last result, as DESCRIBE has them."""
+        """The columns of the last result, as DuckDB's DESCRIBE has them."""
         return self._describe_last_sql()
+
+    def _describe_last_sql(self) -> list[Any]:
+        """What fakesnow asks DuckDB for; known without asking where the result is a family's, or counts of rows."""
+        if self._answered is not None:
+            return self._answered.described()
+        if self.statement_type in DML_TYPE_IDS and self._arrow_table is not None:
+            return ResultSet([(name, NUMBER) for name in self._arrow_table.column_names], []).described()
+        return super()._describe_last_sql()
 
     @property
     def translated_statement(self) -> Expr | None:
@@ -165,10 +172,14 @@ class _Execution:
 
     def translated(self, tree: Expr) -> Expr:
         """The tree in DuckDB's dialect."""
-        return self._cursor._transform(tree, self.params)
+        passes: Any = TreePasses(tree)  # in the place of the tree, for the chain of fakesnow's passes
+        self._cursor._transform(passes, self.params)
+        translated: Expr = passes.tree
+        return translated
 
     def run(self, tree: Expr) -> None:
         """Run the tree as fakesnow does; its result is the cursor's."""
+        self._cursor._answered = None
         for part in self._cursor._transform_explode(tree):
             translated = self.translated(part)
             self._cursor._execute(translated, self.params if translated.find(exp.Placeholder) else None)

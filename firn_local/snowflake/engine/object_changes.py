@@ -16,7 +16,7 @@ from firn_local.snowflake.privileges.requirements import Need
 from firn_local.snowflake.sql.result_set import ResultSet
 from firn_local.snowflake.sql.statement import Statement
 from firn_local.snowflake.store import residue
-from firn_local.snowflake.transactions.locks import Claim, shape_of
+from firn_local.snowflake.transactions.locks import Claim, columns_of
 
 
 def change(
@@ -37,7 +37,7 @@ def change(
             _before(session, statement)
             answer = work()
             _after(session, statement)
-        account.commits.record(targets | shape_of(targets))
+        account.commits.record(targets | columns_of(targets))
         return answer
     finally:
         account.locks.release(claim.transaction)

@@ -29,7 +29,7 @@ from firn_local.snowflake.engine.session import Session
 from firn_local.snowflake.instance import LocalSnowflake
 from firn_local.snowflake.server import arrow_encoding, uploads
 from firn_local.snowflake.server.login_registry import Login
-from firn_local.snowflake.sql.errors import first_words, to_snowflake
+from firn_local.snowflake.sql.errors import beginning_of, to_snowflake
 
 KEPT_REQUESTS = 256
 FATAL_EXIT_CODE = 70
@@ -100,7 +100,7 @@ def _answer(snowflake: LocalSnowflake, session: Session, body: Json, query_id: s
         _end_if_fatal(error)
         failure = to_snowflake(error, sql)
         # Without the message: it may repeat values of the data.
-        log.info("session %s: %s: error %06d (%s)", session.id, first_words(sql), failure.errno, failure.sqlstate)
+        log.info("session %s: %s: error %06d (%s)", session.id, beginning_of(sql), failure.errno, failure.sqlstate)
         return failed(failure, query_id)
 
 

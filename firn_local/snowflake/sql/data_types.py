@@ -67,7 +67,7 @@ def refusal(old: str, new: str) -> str | None:
 
 
 def of_duckdb(kind: str) -> str:
-    """The type of a column that has no note, from DuckDB's name for it."""
+    """The type of a column without an annotation, from DuckDB's name for it."""
     if found := re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", kind):
         return f"NUMBER({found[1]},{found[2]})"
     return _OF_DUCKDB.get(kind, kind)

@@ -56,10 +56,10 @@ def duplicate(name: str) -> sf.ProgrammingError:
 def unsupported(statement: str, reason: str = "") -> sf.ProgrammingError:
     """A statement the local Snowflake does not know; the message repeats its first words."""
     detail = f" ({reason})" if reason else ""
-    return compilation_error(UNSUPPORTED, f"Unsupported feature '{first_words(statement)}'{detail} (local Snowflake).")
+    return compilation_error(UNSUPPORTED, f"Unsupported feature '{beginning_of(statement)}'{detail} (local Snowflake).")
 
 
-def first_words(statement: str, count: int = 6) -> str:
+def beginning_of(statement: str, count: int = 6) -> str:
     """The statement's first words, without string literals: they may hold credentials."""
     return " ".join(re.sub(r"'(?:[^']|'')*'", "'...'", statement).split()[:count])
 
@@ -161,7 +161,7 @@ def to_snowflake(error: Exception, statement: str) -> sf.ProgrammingError:
     if isinstance(error, sf.Error):
         return sql_error((error.errno or INTERNAL[0], error.sqlstate or INTERNAL[1]), error.raw_msg or str(error))
     if isinstance(error, sqlglot.errors.SqlglotError):
-        return compilation_error(SYNTAX, f"syntax error in '{first_words(statement)}': {_plain(error)}")
+        return compilation_error(SYNTAX, f"syntax error in '{beginning_of(statement)}': {_plain(error)}")
     if isinstance(error, (NotImplementedError, AssertionError, ValueError, KeyError, AttributeError, TypeError)):
         return unsupported(statement, f"{type(error).__name__}: {error}"[:200])
     return sql_error(INTERNAL, f"Processing aborted by error {type(error).__name__} (local Snowflake).")

@@ -24,9 +24,9 @@ class ResultSet:
         """The one-row answer of a statement that returns no data."""
         return ResultSet([("status", TEXT)], [(text,)])
 
-    def describing_sql(self) -> str:
-        """A query with the same columns, for fakesnow to describe the result by."""
-        return "SELECT " + ", ".join(f'NULL::{kind} AS "{name}"' for name, kind in self.columns)
+    def described(self) -> list[tuple[Any, ...]]:
+        """The columns as the rows of DuckDB's DESCRIBE."""
+        return [(name, kind, "YES", None, None, None) for name, kind in self.columns]
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""

@@ -1,7 +1,9 @@
-"""CREATE TABLE: what its statement says beyond DuckDB's tables is taken off it and kept as `notes`.
+"""CREATE TABLE and ALTER TABLE: what they say beyond DuckDB's tables is kept as annotations. COMMENT; other objects.
 
-Source: https://docs.snowflake.com/en/sql-reference/sql/create-table and create-interactive-table. Types and defaults
-with their sizes and tokens, comments on columns, TRANSIENT, INTERACTIVE, CLUSTER BY, ENABLE_SCHEMA_EVOLUTION.
+Types and defaults with their sizes, comments on columns, TRANSIENT, INTERACTIVE, CLUSTER BY, ENABLE_SCHEMA_EVOLUTION. An
+ALTER changes all that it names or nothing. RENAME, SWAP and DROP COLUMN are fakesnow's, as are CREATE, ALTER and DROP of
+views, schemas and the like. Who waits for whom is in `engine.object_changes`. Source:
+https://docs.snowflake.com/en/sql-reference/sql/create-table, create-interactive-table, alter-table, alter-table-column.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ _NOTED = "json_extract_string(try_cast(ddb_columns.comment as json), '$.{}')"
 _INTEGERS = "('BIGINT', 'INTEGER', 'SMALLINT', 'TINYINT', 'HUGEINT', 'UBIGINT')"
 
 # Every DuckDB integer is Snowflake's NUMBER(38,0): CREATE TABLE AS SELECT 1 makes an INTEGER column.
-# What a column's note says (`notes`) goes before what DuckDB knows.
+# What a column's annotation says goes before what DuckDB knows.
 _COLUMNS = (
     info_schema.SQL_CREATE_GLOBAL_INFORMATION_SCHEMA_COLUMNS_VIEW.replace(
         "columns.data_type='BIGINT'", f"columns.data_type in {_INTEGERS}"

@@ -107,7 +107,7 @@ class TableLocks:
             return held + waits
 
 
-def shape_of(tables: Iterable[str]) -> frozenset[str]:
+def columns_of(tables: Iterable[str]) -> frozenset[str]:
     """Names under which `CommitLog` keeps changes of these tables' columns: whoever only adds rows looks at those."""
     return frozenset(f"columns of {table}" for table in tables)
 
