@@ -1,8 +1,8 @@
 """CREATE TABLE and ALTER TABLE: what they say beyond DuckDB's tables is kept as annotations. COMMENT; other objects.
 
-Types and defaults with their sizes, comments on columns, TRANSIENT, INTERACTIVE, CLUSTER BY, ENABLE_SCHEMA_EVOLUTION. An
-ALTER changes all that it names or nothing. RENAME, SWAP and DROP COLUMN are fakesnow's, as are CREATE, ALTER and DROP of
-views, schemas and the like. Who waits for whom is in `engine.object_changes`. Source:
+Types and defaults with their sizes, comments on columns, TRANSIENT, INTERACTIVE, CLUSTER BY, ENABLE_SCHEMA_EVOLUTION.
+An ALTER changes all that it names or nothing. RENAME, SWAP and DROP COLUMN are fakesnow's, as are CREATE and DROP
+of views, schemas and the like. Who waits for whom is in `engine.object_changes`. Source:
 https://docs.snowflake.com/en/sql-reference/sql/create-table, create-interactive-table, alter-table, alter-table-column.
 """
 
