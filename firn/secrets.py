@@ -55,7 +55,7 @@ class SnowflakeSecret(_Secret):
 
 S = TypeVar("S", bound=_Secret)
 
-_DENIED = {"AccessDeniedException", "UnrecognizedClientException", "InvalidClientTokenId", "ExpiredTokenException"}
+_REFUSED = {"UnrecognizedClientException", "InvalidClientTokenId", "ExpiredTokenException"}
 
 
 def read_secret(settings: Settings, secret_id: str, kind: type[S]) -> S:
@@ -64,20 +64,15 @@ def read_secret(settings: Settings, secret_id: str, kind: type[S]) -> S:
     Raises ConfigError (absent or malformed, naming the keys at fault), AuthenticationError, PrivilegeError, or
     TransientError. No message carries a value.
     """
-    text = with_retries(settings.retry_deadline_seconds, _fetch, settings, secret_id)
-    where = f"secret {secret_id} in Secrets Manager, region {settings.aws_region}"
-    try:
-        fields: Any = json.loads(text)
-    except ValueError:
-        raise ConfigError(
-            "The secret is not a JSON object.", where=where, next_step=f"Store it as JSON with {_keys(kind)}."
-        ) from None
+    fields = _fields(settings, secret_id, _keys(kind))
     try:
         return kind.model_validate(fields)
     except ValidationError as error:
-        faults = ", ".join(f"{'.'.join(map(str, e['loc'])) or 'value'}: {e['msg']}" for e in error.errors())
+        faults = ", ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise ConfigError(
-            f"The secret is malformed ({faults}).", where=where, next_step=f"Store it as JSON with {_keys(kind)}."
+            f"The secret is malformed ({faults}).",
+            where=_place(settings, secret_id),
+            next_step=f"Store it as JSON with {_keys(kind)}.",
         ) from None
 
 
@@ -86,18 +81,13 @@ def read_secret_key(settings: Settings, secret_id: str, key: str) -> SecretStr:
 
     Raises as `read_secret` does; ConfigError where the key is absent or holds no single value.
     """
-    text = with_retries(settings.retry_deadline_seconds, _fetch, settings, secret_id)
-    where = f"secret {secret_id} in Secrets Manager, region {settings.aws_region}"
-    try:
-        fields: Any = json.loads(text)
-    except ValueError:
-        fields = None
-    if not isinstance(fields, dict):
-        raise ConfigError("The secret is not a JSON object.", where=where, next_step=f"Store it as JSON with {key}.")
+    fields = _fields(settings, secret_id, key)
     value = fields.get(key)
     if value is None or isinstance(value, dict | list):
         raise ConfigError(
-            f"The secret has no single value under the key {key!r}.", where=where, next_step=f"Add {key} to the secret."
+            f"The secret has no single value under the key {key!r}.",
+            where=_place(settings, secret_id),
+            next_step=f"Add {key} to the secret.",
         )
     return SecretStr(value if isinstance(value, str) else json.dumps(value))
 
@@ -107,6 +97,23 @@ def secret_reader(settings: Settings) -> Callable[[str, str], SecretStr]:
     return partial(read_secret_key, settings)
 
 
+def _fields(settings: Settings, secret_id: str, keys: str) -> dict[str, Any]:
+    """The JSON object that a secret is; `keys` says what it should hold."""
+    text = with_retries(settings.retry_deadline_seconds, _fetch, settings, secret_id)
+    try:
+        fields: Any = json.loads(text)
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict):
+        where = _place(settings, secret_id)
+        raise ConfigError("The secret is not a JSON object.", where=where, next_step=f"Store it as JSON with {keys}.")
+    return fields
+
+
+def _place(settings: Settings, secret_id: str) -> str:
+    return f"secret {secret_id} in Secrets Manager, region {settings.aws_region}"
+
+
 def _keys(kind: type[_Secret]) -> str:
     return "{" + ", ".join(name + ("" if f.is_required() else "?") for name, f in kind.model_fields.items()) + "}"
 
@@ -114,7 +121,7 @@ def _keys(kind: type[_Secret]) -> str:
 def _fetch(settings: Settings, secret_id: str) -> str:
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
-    where = f"secret {secret_id} in Secrets Manager, region {settings.aws_region}"
+    where = _place(settings, secret_id)
     endpoint = settings.aws_endpoint_url or "the AWS endpoint of the region"
     try:
         return str(_client(settings).get_secret_value(SecretId=secret_id)["SecretString"])
@@ -152,7 +159,7 @@ def _refused(error: ClientError, where: str) -> Exception:
         return PrivilegeError(
             "AWS refuses to read the secret.", where=where, next_step="Allow secretsmanager:GetSecretValue on it."
         )
-    if code in _DENIED:
+    if code in _REFUSED:
         return AuthenticationError(f"AWS refuses the credentials ({code}).", where=where, next_step="Renew them.")
     return TransientError(f"Secrets Manager answered {code}.", where=where, next_step="Try again later.")
 

@@ -102,24 +102,24 @@ def _environment(name: str) -> str:
 
 
 def _file(rest: str) -> str:
-    shown = f"${{file:{rest}}}"
-    path, key = _split(rest, shown, "file:<path>:<key>")
+    reference = f"${{file:{rest}}}"
+    path, key = _split(rest, reference, "file:<path>:<key>")
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError):
-        raise ReferenceFault(f"{shown} names a file that cannot be read") from None
+        raise ReferenceFault(f"{reference} names a file that cannot be read") from None
     try:
         fields: Any = json.loads(text) if path.endswith(".json") else javaproperties.loads(text)
     except (ValueError, RecursionError):
-        raise ReferenceFault(f"{shown} names a file that is neither JSON (*.json) nor .properties") from None
+        raise ReferenceFault(f"{reference} names a file that is neither JSON (*.json) nor .properties") from None
     value = fields.get(key) if isinstance(fields, dict) else None
     if value is None or isinstance(value, dict | list):
-        raise ReferenceFault(f"{shown} names a key that the file has no single value for")
+        raise ReferenceFault(f"{reference} names a key that the file has no single value for")
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _split(rest: str, shown: str, form: str) -> tuple[str, str]:
+def _split(rest: str, reference: str, form: str) -> tuple[str, str]:
     first, colon, key = rest.rpartition(":")
     if not colon or not first or not key:
-        raise ReferenceFault(f"{shown} does not have the form ${{{form}}}")
+        raise ReferenceFault(f"{reference} does not have the form ${{{form}}}")
     return first, key

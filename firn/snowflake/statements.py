@@ -1,4 +1,7 @@
-"""Statements that a person typed: split, run one after the other, and answered as plain values."""
+"""Statements that a person typed: split, run one after the other, and answered as plain values.
+
+The driver's own splitter, and not sqlglot: it leaves each statement as it is typed, also one that no parser knows.
+"""
 
 from __future__ import annotations
 
