@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.snowflake.columns import ColumnType, Kind
-from spark_jobs.sink.columns.cell_values import (
+from spark_jobs.sink.columns.cell_converters import (
     UnfitError,
     decimal_value,
     is_string,

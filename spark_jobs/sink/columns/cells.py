@@ -16,17 +16,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.snowflake.columns import ColumnType, Kind
-from spark_jobs.sink.columns.cell_numbers import BooleanConverter, FloatConverter, NumberConverter
-from spark_jobs.sink.columns.cell_texts import (
+from spark_jobs.sink.columns.cell_converters import (
     ArrayConverter,
     BinaryConverter,
+    BooleanConverter,
+    Converter,
+    FloatConverter,
     NoConverter,
+    NumberConverter,
     ObjectConverter,
+    UnfitError,
     VarcharConverter,
     VariantConverter,
 )
 from spark_jobs.sink.columns.cell_times import TimeConverter
-from spark_jobs.sink.columns.cell_values import Converter, UnfitError
 from spark_jobs.sink.decode.base.capacity import check_size, string_array
 
 _CONVERTERS: dict[Kind, Callable[[ColumnType], Converter]] = {

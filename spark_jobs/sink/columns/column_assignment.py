@@ -13,13 +13,41 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.snowflake.columns import METADATA, TIMESTAMPS, Column, ColumnType, Kind
-from spark_jobs.sink.columns.cell_values import shown
+from spark_jobs.sink.columns.cell_converters import shown
 from spark_jobs.sink.columns.cells import Cells, to_cells
-from spark_jobs.sink.columns.matching import column_name
-from spark_jobs.sink.columns.writers import Writers
+from spark_jobs.sink.columns.fields import column_name
 from spark_jobs.sink.decode.base.contract import Part, Writer
 from spark_jobs.sink.values.bad_records import AMBIGUOUS_FIELD, MISSING_VALUE, UNFITTING_VALUE, UNKNOWN_FIELD, BadRecord
 from spark_jobs.sink.values.table_loaders import ColumnsLoader
+
+_NONE = -1
+
+
+class Writers:
+    """The writers of n records. schema_ids: null for no schema; parts: as in `Decoded`."""
+
+    def __init__(self, schema_ids: pa.Int32Array, parts: Sequence[Part] | None) -> None:
+        if parts is None:
+            encoded = pc.dictionary_encode(schema_ids)
+            self.all = [Writer(each) for each in encoded.dictionary.to_pylist()]
+            self._codes = pc.fill_null(encoded.indices, _NONE).to_numpy(zero_copy_only=False)
+            return
+        numbers: dict[Writer, int] = {}
+        pairs = zip(schema_ids.to_pylist(), parts, strict=True)
+        codes = [_NONE if each is None else numbers.setdefault(Writer(each, m), len(numbers)) for each, m in pairs]
+        self.all, self._codes = list(numbers), np.array(codes, np.int64)
+
+    def of(self, rows: npt.NDArray[np.int64]) -> list[Writer | None]:
+        """Who wrote these rows, each once, in the order of `all`; None, at the end, for records without a schema."""
+        codes = np.unique(self._codes[rows]).tolist()
+        found: list[Writer | None] = [self.all[code] for code in codes if code != _NONE]
+        return [*found, None] if _NONE in codes else found
+
+    def rows_of(self, writers: Sequence[Writer]) -> pa.BooleanArray:
+        """Which of the n rows these wrote."""
+        wanted = [code for code, each in enumerate(self.all) if each in writers]
+        return pa.array(np.isin(self._codes, wanted))
+
 
 SchemaTypes = Callable[[Writer], Mapping[str, ColumnType]]
 

@@ -15,10 +15,8 @@ import pyarrow as pa
 
 from firn.snowflake.identifiers import MAX_NAME
 from spark_jobs.sink.columns.column_assignment import Placement, SchemaTypes, present
-from spark_jobs.sink.columns.fields import split
-from spark_jobs.sink.columns.matching import Matcher, column_name
-from spark_jobs.sink.columns.schema_request import Wishes
-from spark_jobs.sink.columns.value_types import type_of_values
+from spark_jobs.sink.columns.fields import Matcher, column_name, split
+from spark_jobs.sink.columns.required_schema_changes import Wishes, type_of_values
 from spark_jobs.sink.decode.base.contract import Part, Writer
 from spark_jobs.sink.values.bad_records import NOT_AN_OBJECT, BadRecord
 from spark_jobs.sink.values.table_loaders import ColumnsLoader

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 
+from firn.snowflake.columns import Columns
+
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -39,3 +41,29 @@ def split(content: pa.StringArray) -> Fields:
 def _column(records: Sequence[dict[str, msgspec.Raw]], name: str) -> pa.StringArray:
     found = [record.get(name) for record in records]
     return pa.array([None if raw is None else bytes(raw) for raw in found], pa.binary()).cast(pa.string())
+
+
+class Matcher:
+    """Finds the columns of fields. Remembers what it found: records have the same fields again and again."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._exact = {column.name: at for at, column in enumerate(columns)}
+        self._folded: dict[str, int] = {}
+        for at, column in reversed(list(enumerate(columns))):
+            self._folded[column.name.upper()] = at
+        self._found: dict[str, int | None] = {}
+
+    def column_of(self, field: str) -> int | None:
+        """The position of the field's column; None where there is none."""
+        if field not in self._found:
+            name = column_name(field)
+            at = self._exact.get(field, self._exact.get(name))
+            self._found[field] = self._folded.get(name) if at is None and name == field.upper() else at
+        return self._found[field]
+
+
+def column_name(field: str) -> str:
+    """The name that a new column for this field gets, as Snowflake keeps it."""
+    if len(field) > 2 and field[0] == field[-1] == '"':
+        return field[1:-1].replace('""', '"')
+    return field.upper()

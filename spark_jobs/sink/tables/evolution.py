@@ -25,7 +25,7 @@ from firn.snowflake.columns import METADATA, METADATA_COLUMN, Column, Columns, C
 from firn.snowflake.connection import execute
 from firn.snowflake.identifiers import Namespace, always_quoted
 from firn.snowflake.tables import describe
-from spark_jobs.sink.columns.value_types import merge_types
+from spark_jobs.sink.columns.required_schema_changes import merge_types
 from spark_jobs.sink.tables.target_tables import create_statement
 from spark_jobs.sink.values.reports import SchemaChangeRequest
 

@@ -28,7 +28,7 @@ from firn.plural import counted
 from firn.retry import RETRIES
 from firn.sinks.context import SinkContext
 from firn.snowflake.identifiers import table_for
-from spark_jobs.sink.columns.schema_request import Wishes, wanted
+from spark_jobs.sink.columns.required_schema_changes import Wishes, wanted
 from spark_jobs.sink.columns.staged_columns import shaper_for
 from spark_jobs.sink.dead_letters.tolerance import Tolerance
 from spark_jobs.sink.decode.base.contract import Decoder, OutputTooLargeError

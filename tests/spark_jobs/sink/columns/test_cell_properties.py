@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firn.snowflake.columns import ColumnType, Kind, column_type
-from spark_jobs.sink.columns.cell_values import UnfitError
+from spark_jobs.sink.columns.cell_converters import UnfitError
 from spark_jobs.sink.columns.cells import Cells, Misfit, converter, to_cells
 
 QUICK = settings(max_examples=150, deadline=None)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from firn.snowflake.columns import column_type
-from spark_jobs.sink.columns import cell_texts
+from spark_jobs.sink.columns import cell_converters
 from spark_jobs.sink.columns.cells import to_cells
 from tests.spark_jobs.sink.columns.test_cell_properties import misfit, one
 
@@ -117,7 +117,7 @@ def test_a_text_beyond_a_plain_varchar_wants_the_longest_one() -> None:
 def test_what_has_too_many_bytes_fits_no_column_however_wide(
     name: str, raw: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cell_texts, "MAX_BYTES", 7)
+    monkeypatch.setattr(cell_converters, "MAX_BYTES", 7)
     cells = to_cells(pa.array([raw, "{}", "[]", "1"]), column_type(name))
     assert cells.misfits[0].row == 0
     assert cells.misfits[0].wider is None

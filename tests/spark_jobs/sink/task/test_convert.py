@@ -13,7 +13,7 @@ import pytest
 from firn.connector.config import ErrorsConfig, SinkConfig
 from firn.kafka.message_columns import RECORDS
 from firn.kafka.partitions import TopicPartition
-from spark_jobs.sink.columns.schema_request import Wishes
+from spark_jobs.sink.columns.required_schema_changes import Wishes
 from spark_jobs.sink.columns.staged_columns import Shaped, shaper_for
 from spark_jobs.sink.decode.base.contract import MAX_TEXT, Decoded
 from spark_jobs.sink.task.convert import Converted, convert

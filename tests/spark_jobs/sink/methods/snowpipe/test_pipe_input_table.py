@@ -17,7 +17,7 @@ from firn.snowflake.connection import connect, execute, query
 from firn.snowflake.faults import LockConflictError, MissingObjectError, QuotaError
 from firn.snowflake.identifiers import Namespace
 from firn.snowflake.transactions import transaction
-from spark_jobs.sink.columns.pipe_record import record_texts
+from spark_jobs.sink.columns.staged_columns import record_texts
 from spark_jobs.sink.methods.snowpipe import pipe_input_table as module
 from spark_jobs.sink.methods.snowpipe.pipe_input_table import PipeInputTable
 from spark_jobs.sink.tables.pipe_definition import read_definition

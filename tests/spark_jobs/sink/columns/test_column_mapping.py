@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from firn.snowflake.columns import METADATA_COLUMN, Column, Columns, ColumnType, column_type
 from spark_jobs.sink.columns.column_mapping import Fitted, Fitter
-from spark_jobs.sink.columns.matching import Matcher, column_name
-from spark_jobs.sink.columns.schema_request import wanted
+from spark_jobs.sink.columns.fields import Matcher, column_name
+from spark_jobs.sink.columns.required_schema_changes import wanted
 from spark_jobs.sink.decode.base.contract import Writer
 from spark_jobs.sink.values.reports import SchemaChangeRequest
 from spark_jobs.sink.values.table_loaders import ColumnsLoader

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from firn.snowflake.columns import column_type
 from spark_jobs.sink.columns.cells import to_cells
-from spark_jobs.sink.columns.value_types import merge_types, type_of_values
+from spark_jobs.sink.columns.required_schema_changes import merge_types, type_of_values
 
 QUICK = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 TYPES = [

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.sink.columns.pipe_record import record_texts
+from spark_jobs.sink.columns.staged_columns import record_texts
 
 
 def strings(*texts: str | None) -> pa.StringArray:
