@@ -21,7 +21,7 @@ from firn.connector.config import ConverterConfig, HeaderFormat, MetadataConfig
 from firn.connector.formats import Format
 from firn.registry.schemas import RegisteredSchema
 from firn.snowflake.columns import METADATA_COLUMN, Column
-from spark_jobs.sink.columns.column_mapping import Fitter
+from spark_jobs.sink.columns.column_mapping import ColumnMapper
 from spark_jobs.sink.decode.avro.converter import avro_decoder
 from spark_jobs.sink.decode.avro.schema import parse_schema
 from spark_jobs.sink.decode.avro.values import ReferenceDecoder
@@ -108,7 +108,7 @@ def steps() -> dict[str, Callable[[pa.RecordBatch], object]]:
 
     def typed(batch: pa.RecordBatch) -> None:
         decoded = vector.decode(batch.column("value"))
-        Fitter(load, lambda _: types, strict=True).fit(decoded.content, decoded.schema_ids)
+        ColumnMapper(load, lambda _: types, strict=True).map(decoded.content, decoded.schema_ids)
 
     types = converter_for(ConverterConfig(Format.AVRO), lambda _: schema).types_of(Writer(1)).columns
     columns = (METADATA_COLUMN, *(Column(name.upper(), type_) for name, type_ in types.items()))

@@ -1,4 +1,4 @@
-"""Typed columns: the fields of a record fitted to the columns of its table, and what a table would need to take them.
+"""Columns: the fields of records in the columns of their table, and the changes that a table requires to take them.
 
-Runs in tasks and on the driver alike; not for statements (`tables`, `evolution`, `copy_into`).
+Runs in tasks and on the driver alike; not for statements (`spark_jobs.sink.tables`).
 """

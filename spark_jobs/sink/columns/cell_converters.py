@@ -1,6 +1,9 @@
-"""What all conversions of a value share: reading the JSON text of one value, and saying that it does not fit.
+"""Converters of values for all kinds of columns but times: what each takes, its canonical text, and what does not fit.
 
-Not for any one type of column (`cell_numbers`, `cell_times`, `cell_texts`).
+A number keeps its digits where the column has room for them; strings become bytes by base64, as the decoders (and
+Kafka Connect's) write bytes. Sources: "Numeric", "Logical", "String & binary" and "Semi-structured data types" of
+Snowflake's SQL reference; which strings count as numbers or booleans, and half up: DataValidationUtil of
+snowflake-ingest-java, which the official connector calls. Not for DATE, TIME and TIMESTAMP (`cell_times`).
 """
 
 from __future__ import annotations

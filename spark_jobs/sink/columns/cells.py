@@ -2,7 +2,7 @@
 
 docs/tables.md has the table, source type by column type; each cell of it is tested. Two ways to the same result: a
 converter's `text` defines it value by value, `texts` gives it for the common values a column at a time.
-Not for: which column a field goes to (`matching`), and what is done about a value that does not fit (`fit`).
+Not for which column a field goes to (`fields`), nor for what is done about a misfit (`column_assignment`).
 """
 
 from __future__ import annotations

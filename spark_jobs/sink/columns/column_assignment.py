@@ -1,6 +1,6 @@
-"""The values of some records, each in its column as canonical text, and the records that are bad, with why.
+"""Column assignment: the values of some records, each in its column as canonical text, and the bad records, with why.
 
-Not for what the table would need to take more of them (`fit`).
+Not for the changes that a table requires to take more of them (`column_mapping`).
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def present(raw: pa.StringArray) -> npt.NDArray[np.int64]:
     return np.flatnonzero(pc.fill_null(pc.not_equal(raw, "null"), False).to_numpy(zero_copy_only=False))
 
 
-class Placement:
-    """n records of one call, given as `Fitter.fit` takes them.
+class ColumnAssignment:
+    """n records of one call, given as `ColumnMapper.map` takes them.
 
     texts: by column, None where no record has a value. faults: the first one of each row. narrow: row, column and type
     of each value that a wider type would take.

@@ -1,7 +1,7 @@
-"""Records fitted to the columns of their table: a canonical text for each value, and what would not fit.
+"""Column mapping: the fields of records to the columns of their table, and the changes that the table requires.
 
-Every judgement about a value is made here and in `placement`, record by record, so that a COPY of what is staged cannot
-fail for one. Not for single values (`cells`) or for doing what a table would need (`evolution`).
+Each value is checked here and in `column_assignment`, record by record, so that no COPY can fail for one. Not for
+single values (`cells`), nor for changing a table (`tables.evolution`).
 """
 
 from __future__ import annotations
@@ -14,25 +14,24 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from firn.snowflake.identifiers import MAX_NAME
-from spark_jobs.sink.columns.column_assignment import Placement, SchemaTypes, present
-from spark_jobs.sink.columns.fields import Matcher, column_name, split
-from spark_jobs.sink.columns.required_schema_changes import Wishes, type_of_values
+from spark_jobs.sink.columns.column_assignment import ColumnAssignment, SchemaTypes, present
+from spark_jobs.sink.columns.fields import ColumnMatcher, column_name, split
+from spark_jobs.sink.columns.required_schema_changes import RequiredSchemaChanges, type_of_values
 from spark_jobs.sink.decode.base.contract import Part, Writer
 from spark_jobs.sink.values.bad_records import NOT_AN_OBJECT, BadRecord
 from spark_jobs.sink.values.table_loaders import ColumnsLoader
 
 
 @dataclass(frozen=True)
-class Fitted:
+class MappedColumns:
     """Canonical texts by column (None where no record has a value), and bad records in order of row."""
 
     texts: list[pa.StringArray | None]
     bad: tuple[BadRecord, ...]
 
 
-class Fitter:
-    """Fits the records of one partition. `wishes` gathers what the table would need; where there are any, what was
-    fitted is not to be staged.
+class ColumnMapper:
+    """Maps the records of one partition. Where `required_changes` has any, what was mapped is not to be loaded.
 
     types_of: the types that a schema gives to the fields of the records that it wrote. strict: whether nothing behind
     the first bad record is to be loaded (errors.tolerance=none), so that it changes no table either.
@@ -40,14 +39,16 @@ class Fitter:
 
     def __init__(self, load: ColumnsLoader, types_of: SchemaTypes, *, strict: bool) -> None:
         self._load, self._types_of, self._strict = load, types_of, strict
-        self._matcher = Matcher(load.columns)
+        self._matcher = ColumnMatcher(load.columns)
         self._known: set[Writer] = set()
-        self.wishes = Wishes()
+        self.required_changes = RequiredSchemaChanges()
 
-    def fit(self, content: pa.StringArray, schema_ids: pa.Int32Array, parts: Sequence[Part] | None = None) -> Fitted:
-        """Fit n JSON texts, none of them null. schema_ids, parts: who wrote them, as `Writers` takes it."""
+    def map(
+        self, content: pa.StringArray, schema_ids: pa.Int32Array, parts: Sequence[Part] | None = None
+    ) -> MappedColumns:
+        """Map n JSON texts, none of them null. schema_ids, parts: what wrote them, as in `Decoded`."""
         fields = split(content)
-        batch = Placement(self._load, schema_ids, parts, self._types_of, strict=self._strict)
+        batch = ColumnAssignment(self._load, schema_ids, parts, self._types_of, strict=self._strict)
         batch.refuse(fields.not_objects, NOT_AN_OBJECT, "a record without fields has no columns: it must be an object")
         unknown: dict[str, pa.StringArray] = {}
         for field, raw in fields.texts.items():
@@ -64,31 +65,34 @@ class Fitter:
             batch.refuse_unknown(unknown, "none is added (auto.evolve)")
         absent = batch.absent()
         if self._load.grow:
-            self._wish(batch, unknown, absent)
+            self._require(batch, unknown, absent)
         else:
             batch.refuse_absent(absent)
-        return Fitted(batch.texts, batch.bad)
+        return MappedColumns(batch.texts, batch.bad)
 
-    def _wish(
-        self, batch: Placement, unknown: Mapping[str, pa.StringArray], absent: Mapping[int, npt.NDArray[np.int64]]
+    def _require(
+        self,
+        batch: ColumnAssignment,
+        unknown: Mapping[str, pa.StringArray],
+        absent: Mapping[int, npt.NDArray[np.int64]],
     ) -> None:
-        """Gather wishes from the records that are not bad for another reason."""
+        """Note the changes that records require which are not bad for another reason."""
         if not self._load.exists and len(batch.good()):
-            self.wishes.note(batch.schema_of(batch.good()))
-        self._wish_for_schemas(batch)
+            self.required_changes.note(batch.schema_of(batch.good()))
+        self._require_for_schemas(batch)
         for field, raw in unknown.items():
             if _nameable(field):
-                self._wish_for_field(batch, field, raw)
+                self._require_for_field(batch, field, raw)
         for at, rows in absent.items():
             if len(rows := batch.good_of(rows)):
-                self.wishes.note(batch.schema_of(rows))
-                self.wishes.nullable[self._load.columns[at].name] = None
+                self.required_changes.note(batch.schema_of(rows))
+                self.required_changes.nullable[self._load.columns[at].name] = None
         for row, column, wider in batch.narrow:
             if len(batch.good_of(np.array([row]))):
-                self.wishes.note(batch.schema_of(np.array([row])))
-                self.wishes.widen_column(column, wider)
+                self.required_changes.note(batch.schema_of(np.array([row])))
+                self.required_changes.widen_column(column, wider)
 
-    def _wish_for_schemas(self, batch: Placement) -> None:
+    def _require_for_schemas(self, batch: ColumnAssignment) -> None:
         """A schema's fields get their columns also where no record has a value for them yet."""
         for writer in batch.writers.of(batch.good()):
             if writer is None or writer in self._known:
@@ -96,20 +100,22 @@ class Fitter:
             self._known.add(writer)
             for field, wanted in self._types_of(writer).items():
                 if self._matcher.column_of(field) is None and _nameable(field):
-                    self.wishes.note(writer.schema_id)
-                    self.wishes.add_column(field, wanted)
+                    self.required_changes.note(writer.schema_id)
+                    self.required_changes.add_column(field, wanted)
 
-    def _wish_for_field(self, batch: Placement, field: str, raw: pa.StringArray) -> None:
+    def _require_for_field(self, batch: ColumnAssignment, field: str, raw: pa.StringArray) -> None:
         rows = batch.good_of(present(raw))
-        if not len(rows) or (column_name(field) in self.wishes.add and _all_known(self._types_of, field, batch, rows)):
+        if not len(rows) or (
+            column_name(field) in self.required_changes.add and _all_known(self._types_of, field, batch, rows)
+        ):
             return
         wanted = type_of_values(raw.take(pa.array(rows)))
         if wanted is not None:
-            self.wishes.note(batch.schema_of(rows))
-            self.wishes.add_column(field, wanted)
+            self.required_changes.note(batch.schema_of(rows))
+            self.required_changes.add_column(field, wanted)
 
 
-def _all_known(types_of: SchemaTypes, field: str, batch: Placement, rows: npt.NDArray[np.int64]) -> bool:
+def _all_known(types_of: SchemaTypes, field: str, batch: ColumnAssignment, rows: npt.NDArray[np.int64]) -> bool:
     """Whether the schemas of all these rows have said the field's type already."""
     return all(writer is not None and field in types_of(writer) for writer in batch.writers.of(rows))
 

@@ -1,4 +1,8 @@
-"""JSON texts of records split into the texts of their first-level fields, without touching a digit of a number."""
+"""First-level fields of records: split out of JSON text without touching a digit, and matched to columns by name.
+
+As the official connector: a name is folded to upper case unless the field's own name has double quotes around it. A
+column whose name is exactly the field's comes first, so that columns that were made with quotes are found too.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,7 @@ def _column(records: Sequence[dict[str, msgspec.Raw]], name: str) -> pa.StringAr
     return pa.array([None if raw is None else bytes(raw) for raw in found], pa.binary()).cast(pa.string())
 
 
-class Matcher:
+class ColumnMatcher:
     """Finds the columns of fields. Remembers what it found: records have the same fields again and again."""
 
     def __init__(self, columns: Columns) -> None:

@@ -1,6 +1,7 @@
-"""Types of columns that no schema tells: from JSON texts by their first character, as the official connector infers.
+"""Required schema changes: what a table lacks to take the records of one partition, and the types of new columns.
 
-Not for what a schema says (`schema_types`), nor for whether a value fits a column that is there (`cells`).
+Where no schema tells a type, the first characters of JSON texts do, as the official connector infers it. Not for what a
+schema says (`decode.base.column_types`), nor for whether a value fits a column that is there (`cells`).
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def merge_types(a: ColumnType, b: ColumnType) -> ColumnType:
     return ColumnType(a.kind, max(a.size, b.size))
 
 
-class Wishes:
-    """What the records of one partition want of their table; `schema_id` is that of the first that wants something."""
+class RequiredSchemaChanges:
+    """Changes that the records of one partition require; `schema_id` is that of the first record that requires one."""
 
     def __init__(self) -> None:
         self.any = False
@@ -63,25 +64,27 @@ class Wishes:
         self.widen: dict[str, ColumnType] = {}
 
     def note(self, schema_id: int | None) -> None:
-        """Something is wanted, by records of this schema."""
+        """Records of this schema require a change."""
         if not self.any:
             self.any, self.schema_id = True, schema_id
 
-    def add_column(self, field: str, wanted: ColumnType) -> None:
-        """A column for `field` that takes values of this type, and those of earlier wishes."""
+    def add_column(self, field: str, type_: ColumnType) -> None:
+        """A column for `field` that takes values of this type, and of those before."""
         name = column_name(field)
         before = self.add.get(name)
-        self.add[name] = wanted if before is None else merge_types(before, wanted)
+        self.add[name] = type_ if before is None else merge_types(before, type_)
 
-    def widen_column(self, column: Column, wanted: ColumnType) -> None:
-        """A type for `column` that takes this one's values, and those of earlier wishes."""
+    def widen_column(self, column: Column, type_: ColumnType) -> None:
+        """A type for `column` that takes values of this type, and of those before."""
         before = self.widen.get(column.name)
-        if before is None or before.size < wanted.size:
-            self.widen[column.name] = wanted
+        if before is None or before.size < type_.size:
+            self.widen[column.name] = type_
 
 
-def wanted(topic: str, partition: int, table: str, wishes: Wishes) -> SchemaChangeRequest:
-    """The wishes of a partition's records, as its report."""
-    add = {name: str(wish) for name, wish in wishes.add.items()}
-    widen = {name: str(wish) for name, wish in wishes.widen.items()}
-    return SchemaChangeRequest(topic, partition, table, wishes.schema_id, add, list(wishes.nullable), widen)
+def schema_change_request(
+    topic: str, partition: int, table: str, changes: RequiredSchemaChanges
+) -> SchemaChangeRequest:
+    """The changes that a partition's records require, as its report."""
+    add = {name: str(type_) for name, type_ in changes.add.items()}
+    widen = {name: str(type_) for name, type_ in changes.widen.items()}
+    return SchemaChangeRequest(topic, partition, table, changes.schema_id, add, list(changes.nullable), widen)

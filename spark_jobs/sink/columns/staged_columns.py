@@ -1,6 +1,9 @@
-"""Decoded records as the columns of a staged file: one way for each kind of load.
+"""Decoded records as the columns of a staged file: one way for each kind of table loader.
 
-Not for decoding or metadata (`convert`), nor for files (`files`).
+A user's pipe gets pipe records: whole records as one JSON object a row, which `$1` is to the pipe's SELECT. Source: the
+official connector 4, user-defined pipe mode: the record's first-level fields and RECORD_METADATA beside them. Without
+schematization RECORD_CONTENT stands in their place, as in the table that the sink makes by itself.
+Not for decoding or metadata (`task.convert`), nor for files (`methods.snowpipe.files`).
 """
 
 from __future__ import annotations
@@ -17,8 +20,8 @@ import pyarrow.compute as pc
 
 from firn.snowflake.columns import CONTENT, METADATA, Columns
 from spark_jobs.sink.columns.column_assignment import SchemaTypes
-from spark_jobs.sink.columns.column_mapping import Fitter
-from spark_jobs.sink.columns.required_schema_changes import Wishes
+from spark_jobs.sink.columns.column_mapping import ColumnMapper
+from spark_jobs.sink.columns.required_schema_changes import RequiredSchemaChanges
 from spark_jobs.sink.decode.base.capacity import counted_by_arrow
 from spark_jobs.sink.decode.base.contract import Part
 from spark_jobs.sink.values.bad_records import NOT_AN_OBJECT, BadRecord
@@ -28,7 +31,7 @@ _BLANK = " \t\r\n"
 _NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def record_texts(
+def pipe_records(
     content: pa.StringArray, metadata: pa.StringArray, *, fields: bool
 ) -> tuple[pa.StringArray, tuple[int, ...]]:
     """The objects of n records as JSON text, and the rows that cannot become one, whose text is null.
@@ -72,26 +75,26 @@ RECORD = "RECORD"
 
 
 @dataclass(frozen=True)
-class Shaped:
+class BuiltColumns:
     """Staged columns of n rows each, and bad records by row; the staged texts of those mean nothing."""
 
     columns: tuple[pa.StringArray, ...]
     bad: tuple[BadRecord, ...] = ()
 
 
-class Shaper(Protocol):
-    """Shapes the records of one partition. `wishes`: what its table would need; None for a load that wants nothing."""
+class ColumnBuilder(Protocol):
+    """Builds the columns of one partition's records. required_changes: None for a loader that never requires any."""
 
-    wishes: Wishes | None
+    required_changes: RequiredSchemaChanges | None
 
-    def shape(
+    def build(
         self,
         content: pa.StringArray,
         metadata: pa.StringArray,
         schema_ids: pa.Int32Array,
         parts: Sequence[Part] | None = None,
-    ) -> Shaped:
-        """The columns of n records: JSON texts of content (none null) and metadata; who wrote them, as `Writers`."""
+    ) -> BuiltColumns:
+        """The columns of n records: JSON texts of content (none null) and metadata; their writers as in `Decoded`."""
         ...
 
 
@@ -106,44 +109,44 @@ def file_columns(load: TableLoader) -> tuple[str, ...]:
             return (RECORD,)
 
 
-def shaper_for(load: TableLoader, types_of: SchemaTypes, *, strict: bool) -> Shaper:
-    """The shaper of one partition's records. types_of, strict: see `fit.Fitter`."""
+def column_builder_for(load: TableLoader, types_of: SchemaTypes, *, strict: bool) -> ColumnBuilder:
+    """The builder of one partition's columns. types_of, strict: see `column_mapping.ColumnMapper`."""
     match load:
         case VariantLoader():
             return _Variants()
         case ColumnsLoader():
             return _Columns(load, types_of, strict=strict)
         case PipeLoader():
-            return _Whole(load)
+            return _PipeRecords(load)
 
 
 class _Variants:
-    wishes: Wishes | None = None
+    required_changes: RequiredSchemaChanges | None = None
 
-    def shape(
+    def build(
         self,
         content: pa.StringArray,
         metadata: pa.StringArray,
         _schema_ids: pa.Int32Array,
         _parts: Sequence[Part] | None = None,
-    ) -> Shaped:
-        return Shaped((metadata, content))
+    ) -> BuiltColumns:
+        return BuiltColumns((metadata, content))
 
 
 class _Columns:
     def __init__(self, load: ColumnsLoader, types_of: SchemaTypes, *, strict: bool) -> None:
-        self._columns, self._fitter = load.columns, Fitter(load, types_of, strict=strict)
-        self.wishes: Wishes | None = self._fitter.wishes
+        self._columns, self._mapper = load.columns, ColumnMapper(load, types_of, strict=strict)
+        self.required_changes: RequiredSchemaChanges | None = self._mapper.required_changes
 
-    def shape(
+    def build(
         self,
         content: pa.StringArray,
         metadata: pa.StringArray,
         schema_ids: pa.Int32Array,
         parts: Sequence[Part] | None = None,
-    ) -> Shaped:
-        fitted = self._fitter.fit(content, schema_ids, parts)
-        return Shaped(tuple(_beside(self._columns, fitted.texts, metadata)), fitted.bad)
+    ) -> BuiltColumns:
+        mapped = self._mapper.map(content, schema_ids, parts)
+        return BuiltColumns(tuple(_beside(self._columns, mapped.texts, metadata)), mapped.bad)
 
 
 def _beside(
@@ -156,19 +159,19 @@ def _beside(
     ]
 
 
-class _Whole:
-    wishes: Wishes | None = None
+class _PipeRecords:
+    required_changes: RequiredSchemaChanges | None = None
 
     def __init__(self, load: PipeLoader) -> None:
         self._fields = load.fields
 
-    def shape(
+    def build(
         self,
         content: pa.StringArray,
         metadata: pa.StringArray,
         _schema_ids: pa.Int32Array,
         _parts: Sequence[Part] | None = None,
-    ) -> Shaped:
-        texts, refused = record_texts(content, metadata, fields=self._fields)
+    ) -> BuiltColumns:
+        texts, refused = pipe_records(content, metadata, fields=self._fields)
         detail = "a user's pipe reads the fields of an object, none of them RECORD_METADATA"
-        return Shaped((texts,), tuple(BadRecord(row, NOT_AN_OBJECT, detail) for row in refused))
+        return BuiltColumns((texts,), tuple(BadRecord(row, NOT_AN_OBJECT, detail) for row in refused))

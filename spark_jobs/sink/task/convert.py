@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from firn.connector.config import SinkConfig
 from firn.kafka.partitions import TopicPartition
-from spark_jobs.sink.columns.staged_columns import Shaper
+from spark_jobs.sink.columns.staged_columns import ColumnBuilder
 from spark_jobs.sink.decode.base.contract import MAX_TEXT, Decoded, Decoder, Part
 from spark_jobs.sink.metadata.record_metadata import record_metadata
 from spark_jobs.sink.task.worker import now_ms
@@ -28,7 +28,7 @@ TOMBSTONE, TOMBSTONE_SCHEMA_ID = "{}", 0
 class Converted:
     """Rows in order of their offsets, without the bad records, which `bad` names in order of their row in the batch.
 
-    columns: those of the staged file (`shape.file_columns`). schema_ids: of their values, each once. With
+    columns: those of the staged file (`staged_columns.file_columns`). schema_ids: of their values, each once. With
     errors.tolerance=none there are no rows behind the first bad record, and `bad` has that one only.
     """
 
@@ -67,11 +67,15 @@ class _Rows:
 
 
 def convert(
-    config: SinkConfig, where: TopicPartition, batch: pa.RecordBatch, decoders: tuple[Decoder, Decoder], shaper: Shaper
+    config: SinkConfig,
+    where: TopicPartition,
+    batch: pa.RecordBatch,
+    decoders: tuple[Decoder, Decoder],
+    builder: ColumnBuilder,
 ) -> Converted:
     """The rows of `batch` (`firn.kafka.message_columns.RECORDS`, of one partition, offsets rising).
 
-    decoders: of value and key. shaper: of the table that the topic goes to.
+    decoders: of value and key. builder: of the table that the topic goes to.
     """
     value, key = decoders
     values, keys = value.decode(batch.column("value")), key.decode(batch.column("key"))
@@ -99,15 +103,15 @@ def convert(
         push_time=now_ms(),
         fields=config.metadata,
     )
-    shaped = shaper.shape(rows.content, metadata, rows.schema_ids, rows.parts)
-    converted = Converted(offsets.to_numpy(), shaped.columns, bad, _seen(rows.schema_ids))
-    return _without_unshaped(converted, rows, shaped.bad, strict=strict) if shaped.bad else converted
+    built = builder.build(rows.content, metadata, rows.schema_ids, rows.parts)
+    converted = Converted(offsets.to_numpy(), built.columns, bad, _seen(rows.schema_ids))
+    return _without_refused(converted, rows, built.bad, strict=strict) if built.bad else converted
 
 
-def _without_unshaped(converted: Converted, rows: _Rows, unshaped: tuple[BadRecord, ...], *, strict: bool) -> Converted:
-    """Take out the rows that have no place in the table; `unshaped` names them by their place among the rows."""
+def _without_refused(converted: Converted, rows: _Rows, refused: tuple[BadRecord, ...], *, strict: bool) -> Converted:
+    """Take out the rows that have no place in the table; `refused` names them by their place among the rows."""
     of = np.arange(len(converted.offsets)) if rows.of is None else rows.of
-    faults = {int(of[each.row]): replace(each, row=int(of[each.row])) for each in reversed(unshaped)}
+    faults = {int(of[each.row]): replace(each, row=int(of[each.row])) for each in reversed(refused)}
     if strict:  # all rows stand in front of what else is bad
         first = min(faults)
         count = int(np.searchsorted(of, first))

@@ -28,8 +28,8 @@ from firn.plural import counted
 from firn.retry import RETRIES
 from firn.sinks.context import SinkContext
 from firn.snowflake.identifiers import table_for
-from spark_jobs.sink.columns.required_schema_changes import Wishes, wanted
-from spark_jobs.sink.columns.staged_columns import shaper_for
+from spark_jobs.sink.columns.required_schema_changes import RequiredSchemaChanges, schema_change_request
+from spark_jobs.sink.columns.staged_columns import column_builder_for
 from spark_jobs.sink.dead_letters.tolerance import Tolerance
 from spark_jobs.sink.decode.base.contract import Decoder, OutputTooLargeError
 from spark_jobs.sink.methods.base import PartitionRange, TaskSide
@@ -162,7 +162,7 @@ class _Partition:
         self._table = table_for(where.topic, self._config.table_map)
         loader = plan.loaders[where.topic]
         strict = self._config.errors.tolerance == "none"
-        self._shaper = shaper_for(loader, schema_types_of(plan.context), strict=strict)
+        self._builder = column_builder_for(loader, schema_types_of(plan.context), strict=strict)
         target = PartitionRange(where, self._table, loader, folder)
         self._writer = plan.method.writer(target, session_of(plan.context))
         confirm = partial(confirm_epoch, plan.context, plan.epoch)
@@ -190,7 +190,7 @@ class _Partition:
         if batch.num_rows == 0:
             return
         try:
-            converted = convert(self._config, self._where, batch, self._decoders, self._shaper)
+            converted = convert(self._config, self._where, batch, self._decoders, self._builder)
         except OutputTooLargeError:
             self._take_in_halves(batch)
             return
@@ -204,14 +204,14 @@ class _Partition:
             self._write(converted)
 
     def _write(self, converted: Converted) -> None:
-        if not self._wishes:  # else these columns are not those that the table will have
+        if not self._required_changes:  # else these columns are not those that the table will have
             self._writer.write(converted.offsets, converted.columns, converted.schema_ids)
 
     @property
-    def _wishes(self) -> Wishes | None:
+    def _required_changes(self) -> RequiredSchemaChanges | None:
         """What the table would need to take these records, if anything."""
-        wishes = self._shaper.wishes
-        return wishes if wishes and wishes.any else None
+        changes = self._builder.required_changes
+        return changes if changes and changes.any else None
 
     def _stop(self, batch: pa.RecordBatch, bad: Sequence[BadRecord]) -> None:
         if bad:
@@ -245,8 +245,8 @@ class _Partition:
 
         Where the table must change or be described first, neither is done: the batch is dispatched again after that.
         """
-        if wishes := self._wishes:
-            return [wanted(*self._where, self._table, wishes)]
+        if changes := self._required_changes:
+            return [schema_change_request(*self._where, self._table, changes)]
         if self._suspected_stale:
             return [SuspectedStaleSchema(*self._where, self._table)]
         receipts = self._writer.flush()

@@ -22,7 +22,7 @@ from firn.connector.parse import parse_sink_config
 from firn.kafka.message_columns import RECORDS
 from firn.kafka.partitions import TopicPartition
 from firn.registry.schemas import RegisteredSchema
-from spark_jobs.sink.columns.staged_columns import shaper_for
+from spark_jobs.sink.columns.staged_columns import column_builder_for
 from spark_jobs.sink.decode.base.scalars import CLASSIC_ZONE, STREAMING_ZONE
 from spark_jobs.sink.decode.converters import converter_for
 from spark_jobs.sink.task.convert import Converted, convert
@@ -88,7 +88,7 @@ class Record:
                 converter_for(config.value, lambda _: schema, time_zone=zone),
                 converter_for(config.key, lambda _: schema, time_zone=zone, as_key=True),
             ),
-            shaper_for(VariantLoader(), lambda _schema_id: {}, strict=True),
+            column_builder_for(VariantLoader(), lambda _schema_id: {}, strict=True),
         )
 
     def _batch(self) -> pa.RecordBatch:

@@ -1,8 +1,8 @@
-"""The bytes of Avro's binary encoding: numbers, spans, blocks, and the limits that keep them finite.
+"""Avro's binary encoding: numbers, spans and blocks, their limits, and the types that hold no others.
 
 Source: Avro 1.12, "Binary Encoding". Everything is bounded by the bytes that are there, except what takes none:
 MAX_EMPTY_ITEMS items and MAX_FREE_FIELDS fields of those in one value. A few bytes may still name a lot of text, as the
-symbols of an enum: MAX_TEXT of it in one value. Not for: what the bytes mean.
+symbols of an enum: MAX_TEXT of it in one value. Not for arrays, maps, unions and records (`values`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,14 @@
-"""Avro object containers: a header with the schema, then blocks of data that a sync marker ends each.
+"""Avro with its schema in each record: every value or key is an Avro object container of its own.
 
-Source: Avro 1.12, "Object Container Files". Written out rather than read with fastavro, which takes a block header that
-is cut off for the end of the file and decompresses without bound. Not for: the data (`avro_file`).
+A container is a header with the schema, then blocks of data that a sync marker ends each; of a compressed block no more
+than a limit is read. Source: Avro 1.12, "Object Container Files", with all codecs of Java's Avro. Written out rather
+than read with fastavro, which takes a block header that is cut off for the end of the file and decompresses without
+bound.
+
+The JSON is that of framed Avro, since the same reference decoder reads the data. A value that holds several data
+becomes several rows, one that holds none no row, as SnowflakeAvroConverterWithoutSchemaRegistry does; a key must stay
+one, so with `as_key` several data, or none, become one JSON array. A null is a null: Snowflake's converters know no
+defaults. Not for data without a schema beside them (`converter`).
 """
 
 from __future__ import annotations
@@ -18,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.sink.decode.avro.binary import MAX_EMPTY_ITEMS, Limits, read_blocks, read_long, read_span, too_large
-from spark_jobs.sink.decode.avro.schema import Shapes, parse_schema
+from spark_jobs.sink.decode.avro.schema import ValueBounds, parse_schema
 from spark_jobs.sink.decode.avro.values import ReferenceDecoder
 from spark_jobs.sink.decode.base import contract
 from spark_jobs.sink.decode.base.capacity import string_array
@@ -249,7 +256,7 @@ class _Body:
     def __init__(self, schema: str, time_zone: str) -> None:
         node = parse_schema(schema)
         self._reference = ReferenceDecoder(node, time_zone, null_defaults=False)
-        self._empty = Shapes().takes_none(node)
+        self._empty = ValueBounds().takes_none(node)
 
     def texts(self, container: Container) -> list[str | None]:
         """The JSON text of each datum, None for a null one. Raises MalformedError."""

@@ -1,6 +1,6 @@
-"""Confluent-framed Avro as Confluent's AvroConverter reads it: the fast decoder runs, the reference judges.
+"""Confluent-framed Avro as Confluent's AvroConverter reads it: the vector decoder runs, the reference decides.
 
-Not for Avro object containers, which carry their schema themselves. docs/decisions/0002-two-decoders.md tells why two.
+Not for Avro object containers (`container`). docs/decisions/0002-two-decoders.md tells why two decoders.
 """
 
 from __future__ import annotations

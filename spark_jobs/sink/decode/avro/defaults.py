@@ -3,7 +3,7 @@
 Source: AvroData.toConnectSchema and defaultValueFromAvro of Confluent's schema-registry, Struct.get of Kafka Connect.
 A default that does not fit its type counts for nothing there and here. The `default` of a record's field does not
 count either: AvroData drops it where the field may be null, so it serves the evolution of schemas alone.
-Not for: reading values (`reference`, `vector`), or a null at the top of a record, which is a tombstone.
+Not for: reading values (`values`, `vector`), or a null at the top of a record, which is a tombstone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A writer schema as a graph of nodes, the one form that both decoders are compiled from.
 
 Source: the Avro 1.12 specification, "Schema Declaration" and "Names"; logical types as Confluent's AvroData reads them.
-Not for: schema evolution (a record is decoded with the schema it was written with), a field's `default`, which serves
+Every type is looked at once however often it is used: used twice at every level it would be met 2**levels times.
+Not for schema evolution (a record is decoded with the schema it was written with), a field's `default`, which serves
 it, or validating what the registry already accepted beyond what decoding needs.
 """
 
@@ -261,7 +262,7 @@ def _number(raw: Any) -> int | float | None:
     return None if isinstance(raw, bool) or not isinstance(raw, int | float) else raw
 
 
-class Shapes:
+class ValueBounds:
     """Knows the nodes of one graph. Ask for the whole first: what a record holds is then known where it is used."""
 
     def __init__(self) -> None:

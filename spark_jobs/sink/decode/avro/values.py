@@ -1,8 +1,11 @@
 """The reference decoder: one Avro body to JSON text, strict and bounded. It defines the result.
 
 Written out rather than built on fastavro, which takes a negative enum or union index for one from the end, counts
-through 2**60 nulls, and ends the process on a deeply nested value (docs/decisions/0002-two-decoders.md).
-The limits are those of `wire`, and MAX_DEPTH levels of records, arrays and maps.
+through 2**60 nulls, and ends the process on a deeply nested value (docs/decisions/0002-two-decoders.md). A schema's
+graph is compiled to one closure per type, which appends the JSON of its value to a list of parts: they are joined once
+at the end, so that however often the schema's own texts are named, the list only refers to them.
+The limits are those of `binary`, and MAX_DEPTH levels of records, arrays and maps. Not for types that hold no others
+(`binary`).
 """
 
 from __future__ import annotations
@@ -34,8 +37,8 @@ from spark_jobs.sink.decode.avro.schema import (
     Node,
     Record,
     Scalar,
-    Shapes,
     Union,
+    ValueBounds,
     branch_names,
     entry_of,
     is_null,
@@ -48,10 +51,10 @@ from spark_jobs.sink.values.bad_records import INVALID_UTF8, MALFORMED_AVRO, TRA
 
 _MAX_KEPT = 1 << 16
 
-Around: TypeAlias = Callable[[int], tuple[str, str]]
+BranchTexts: TypeAlias = Callable[[int], tuple[str, str]]
 
 
-def surroundings(node: Union, named: list[int], nulls: list[str], limits: Limits) -> tuple[Around, int]:
+def wide_union_texts(node: Union, named: list[int], nulls: list[str], limits: Limits) -> tuple[BranchTexts, int]:
     """What stands before and after the value of a branch: the names of all branches, and null for the others.
 
     named: positions of the branches that are not null; nulls: the text of a null in each. Gives the function for a
@@ -80,11 +83,11 @@ def surroundings(node: Union, named: list[int], nulls: list[str], limits: Limits
     return {at: around(at) for at in named}.__getitem__ if kept else counted, len(text) + 2
 
 
-def within(value: Reader, around: Around, at: int) -> Reader:
+def branch_reader(value: Reader, texts_of: BranchTexts, at: int) -> Reader:
     """The reader of one branch of a wide union, with the names of all."""
 
     def read(data: bytes, pos: int, out: list[str]) -> int:
-        before, after = around(at)
+        before, after = texts_of(at)
         out.append(before)
         pos = value(data, pos, out)
         out.append(after)
@@ -137,15 +140,15 @@ class Compiler:
 
     def __init__(self, nulls: NullTexts, time_zone: str, limits: Limits, flatten_singletons: bool) -> None:
         self._nulls, self._zone, self._limits, self._flatten = nulls, time_zone, limits, flatten_singletons
-        self._shapes = Shapes()
+        self._bounds = ValueBounds()
         self._counted = False
         self._named: dict[Node, Reader] = {}
         self.longest = _LONGEST_LEAF
 
-    def whole(self, node: Node) -> Reader:
+    def top_level(self, node: Node) -> Reader:
         """The reader of a value that nothing is around; a null there stays one, whatever its type's default."""
-        self._counted = self._shapes.depth(node) > MAX_DEPTH
-        self._shapes.takes_none(node)
+        self._counted = self._bounds.depth(node) > MAX_DEPTH
+        self._bounds.takes_none(node)
         return self._union(node, "null") if isinstance(node, Union) else self.reader(node)
 
     def reader(self, node: Node) -> Reader:
@@ -195,7 +198,7 @@ class Compiler:
         return self._named[node]
 
     def _array(self, node: Array) -> Reader:
-        item, empty, limits = self.reader(node.items), self._shapes.takes_none(node.items), self._limits
+        item, empty, limits = self.reader(node.items), self._bounds.takes_none(node.items), self._limits
 
         def read(data: bytes, pos: int, out: list[str]) -> int:
             def read_item(at: int) -> int:
@@ -236,7 +239,7 @@ class Compiler:
         (first, one), (_, other) = entry.fields
         readers, at_key, limits = (self.reader(one), self.reader(other)), int(first != "key"), self._limits
         keyed = is_text(entry.fields[at_key][1])
-        empty = self._shapes.takes_none(entry)
+        empty = self._bounds.takes_none(entry)
 
         def read(data: bytes, pos: int, out: list[str]) -> int:
             entries: dict[tuple[str, ...], list[str]] = {}
@@ -263,10 +266,11 @@ class Compiler:
         named = [at for at, branch in enumerate(node.branches) if not is_null(branch)]
         if len(named) >= 2 or (len(node.branches) == 1 and named and not self._flatten):
             nulls = [self._nulls.of(node.branches[at]) for at in named]
-            around, length = surroundings(node, named, nulls, self._limits)
+            texts_of, length = wide_union_texts(node, named, nulls, self._limits)
             self.longest = max(self.longest, length)
             readers = [
-                read if is_null(node.branches[at]) else within(read, around, at) for at, read in enumerate(readers)
+                read if is_null(node.branches[at]) else branch_reader(read, texts_of, at)
+                for at, read in enumerate(readers)
             ]
 
         def read(data: bytes, pos: int, out: list[str]) -> int:
@@ -281,7 +285,7 @@ class Compiler:
         if node in self._named:
             return self._named[node]
         built: list[Reader] = []
-        self._named[node] = _again(built)
+        self._named[node] = _recursive(built)
         names = [("," if at else "{") + quoted(name) + ":" for at, (name, _) in enumerate(node.fields)]
         self._known(names)
         fields = [(before, self.reader(child)) for before, (_, child) in zip(names, node.fields, strict=True)]
@@ -300,7 +304,7 @@ class Compiler:
 
     def _bounded(self, node: Record, read: Reader) -> Reader:
         """`read`, counted where fields take no bytes: they double with every level of a record used twice."""
-        free, limits = sum([self._shapes.takes_none(child) for _, child in node.fields]), self._limits
+        free, limits = sum([self._bounds.takes_none(child) for _, child in node.fields]), self._limits
         if not free:
             return read
 
@@ -313,7 +317,7 @@ class Compiler:
         return counted
 
 
-def _again(built: list[Reader]) -> Reader:
+def _recursive(built: list[Reader]) -> Reader:
     """The reader of a record inside itself: found at run time."""
 
     def read(data: bytes, pos: int, out: list[str]) -> int:
@@ -337,7 +341,7 @@ class ReferenceDecoder:
         """
         self._limits = Limits()
         compiler = Compiler(NullTexts(time_zone, null_defaults), time_zone, self._limits, flatten_singletons)
-        self._read = compiler.whole(node)
+        self._read = compiler.top_level(node)
         self._longest = compiler.longest
 
     def decode(self, data: bytes, start: int) -> str | None:

@@ -1,9 +1,17 @@
-"""The fast decoder: a batch of bodies of one schema through pyruhvro (Rust) and Arrow.
+"""The vector decoder: a batch of bodies of one schema through pyruhvro (Rust) and Arrow, and which schemas it may take.
 
-It only ever answers what the reference would: a row in any doubt comes back as null, for the reference to judge. A
+It only ever answers what the reference would: a row in any doubt comes back as null, for the reference to decide. A
 batch that is refused as a whole is halved until few rows beside the doubtful ones are left.
+
+Eligible are schemas without a type that the library lacks (bytes, fixed, decimal), without a union wider than
+[null, X], without a record inside itself, and without what takes no bytes (it would count through 2**60 of them). It
+reads a stand-in of the schema: the same bytes under plain names, without logical types. Each int is a long, so that an
+int out of range shows instead of being cut to 32 bits. Each enum is a long, the number of its symbol: the library would
+write a symbol out as often as it is named.
+
 pyruhvro does not notice bytes behind the value, so every body gets a tail of this process's own and the schema a last
 field that must read it back. The tail's bytes differ from each other: no shifted copy of it can pass for the whole.
+Not for the text of the columns (`vector_text`).
 """
 
 from __future__ import annotations
@@ -25,8 +33,8 @@ from spark_jobs.sink.decode.avro.schema import (
     Node,
     Record,
     Scalar,
-    Shapes,
     Union,
+    ValueBounds,
     entry_of,
     is_null,
     nullable,
@@ -50,7 +58,7 @@ def vector_schema(node: Node) -> str | None:
 
     The value is the field `body`, the tail the field `tail`, a double.
     """
-    if Shapes().depth(node) > MAX_DEPTH:
+    if ValueBounds().depth(node) > MAX_DEPTH:
         return None
     try:
         body = _StandIn().of(node, ())

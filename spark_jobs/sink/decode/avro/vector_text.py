@@ -1,8 +1,8 @@
-"""Arrow columns to JSON text, a whole batch at a time: the text that `reference` would give, row by row.
+"""Arrow columns to JSON text, a whole batch at a time: the text that the reference decoder would give, row by row.
 
 The text of a column is a list of parts, constants and string arrays, that are joined once at the end, so a record
 costs one pass however many fields it has. A byte of data can name a symbol, a null or a field whose text the schema
-makes as long as it likes: such text is counted before it is made. Not for: reading Avro, or types that `check` refuses.
+makes as long as it likes: such text is counted before it is made. Not for: reading Avro (`vector`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How much text one batch may become, and the error where it is more: its caller takes the batch in halves.
 
 A batch of a few megabytes can name gigabytes of text that its schema brings. Sizes are counted, since Arrow reports
-some overflows of its arrays and not others. Not for the text of a single record (`wire`, `budget`).
+some overflows of its arrays and not others. Not for the text of a single record (`rows`).
 """
 
 from __future__ import annotations

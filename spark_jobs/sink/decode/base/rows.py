@@ -1,6 +1,9 @@
-"""A decoder out of a function that converts one record: for formats where a Python call per record is fast enough.
+"""A decoder out of a function that converts one record, and how much JSON one record may become.
 
-Not for knowing a format: the function does, and tells what is malformed.
+For formats where a Python call per record is fast enough; the function knows the format, and tells what is malformed.
+A few bytes can name thousands of fields that are null: text that grows with the record's own bytes is checked when it
+is there, names and defaults, which the schema brings, are counted before they are written out (`Budget`). Not for the
+size of batches (`capacity`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JSON text of single Avro values, as Confluent's AvroConverter and the connector's RecordService print them.
+"""JSON text of single values, as Confluent's AvroConverter and the connector's RecordService print them.
 
 The forms are those of the official connector 2.5.0 (method SNOWPIPE), parsed-JSON equal; decimals digit for digit.
 Where Java's calendar would change to Julian dates or drop the era, the proleptic ISO date stands.

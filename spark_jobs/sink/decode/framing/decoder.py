@@ -1,7 +1,8 @@
 """Decodes a batch of values in Confluent's framing, whatever schema ids they carry: one compiled decoder per id.
 
-Not for: what the body of one kind of schema means (`avro`, `json_schema`, `protobuf`), nor what a null or a bad record
-then becomes (the sink's configuration decides).
+Ids that the registry does not know are remembered for a while: junk in a topic must not become the registry's load,
+with a request per batch and again with every retry. Not for what the body of one kind of schema means (the formats),
+nor for what a null or a bad record then becomes (the sink's configuration decides).
 """
 
 from __future__ import annotations

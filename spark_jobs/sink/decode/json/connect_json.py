@@ -1,7 +1,7 @@
 """Schemas and values in the JSON of Connect's JsonConverter, to Connect's data model.
 
 Source: org.apache.kafka.connect.json.JsonConverter and JsonSchema of Kafka 4.1. Stricter than those with values that
-are not what their schema says, which they cut to size or turn into 0 unseen. Not for: the envelope (`json_envelope`).
+are not what their schema says, which they cut to size or turn into 0 unseen. Not for: the envelope (`envelope`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """JSON with its schema: Connect's JsonConverter with schemas.enable=true, {"schema": ..., "payload": ...}.
 
 Writers put the same schema in front of every payload, so a known beginning is not parsed again.
-Source: org.apache.kafka.connect.json.JsonConverter of Kafka 4.1. Not for: what schema and payload mean (`json_types`).
+Source: org.apache.kafka.connect.json.JsonConverter of Kafka 4.1. Not for what schema and payload mean
+(`connect_json`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """JSON without a schema: Connect's JsonConverter with schemas.enable=false, and Snowflake's own JSON converter.
 
 What a quick parser and printer give is the content where it is the same text but for blanks, or where the text holds
-no number that a double could cut; every other record takes the exact way (`json_text`). Not for: envelopes and schemas.
+no number that a double could cut; every other record takes the exact way (`base.json_text`).
+Not for envelopes and schemas.
 """
 
 from __future__ import annotations

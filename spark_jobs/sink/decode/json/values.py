@@ -2,7 +2,7 @@
 
 Each type has `text` for a value that is not null, and `match` for choosing among the branches of a sum: how well a
 value fits, -1 for not at all (Confluent's JsonSchemaData: a simple type fits or not, a struct by the number of
-properties it shares). Not for: reading schemas (`json_schema`), or what validators check beyond the type.
+properties it shares). Not for: reading schemas (`schema`), or what validators check beyond the type.
 """
 
 from __future__ import annotations

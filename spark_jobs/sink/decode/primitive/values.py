@@ -1,7 +1,9 @@
-"""Strings and plain bytes, as Connect's StringConverter and ByteArrayConverter read them, a whole column at a time.
+"""Strings, bytes, booleans and numbers, as Kafka's serializers write them, a whole column at a time.
 
-Neither knows a malformed record, only one that is too large: what is not UTF-8 gets replacement characters, as in Java,
-and bytes become base64. Not for: JSON in a string (`json_plain`).
+A string or bytes is never malformed, only too large: what is not UTF-8 gets replacement characters, as in Java, and
+bytes become base64. A boolean or number is big-endian and of an exact size. Sources: Connect's StringConverter and
+ByteArrayConverter; Kafka's Boolean-, Short-, Integer-, Long-, Float- and DoubleDeserializer, which Connect's converters
+of these names use. Not for JSON in a string (`json.plain`), or numbers in JSON or Avro.
 """
 
 from __future__ import annotations

@@ -13,14 +13,14 @@ import pytest
 from firn.connector.config import ErrorsConfig, SinkConfig
 from firn.kafka.message_columns import RECORDS
 from firn.kafka.partitions import TopicPartition
-from spark_jobs.sink.columns.required_schema_changes import Wishes
-from spark_jobs.sink.columns.staged_columns import Shaped, shaper_for
+from spark_jobs.sink.columns.required_schema_changes import RequiredSchemaChanges
+from spark_jobs.sink.columns.staged_columns import BuiltColumns, column_builder_for
 from spark_jobs.sink.decode.base.contract import MAX_TEXT, Decoded
 from spark_jobs.sink.task.convert import Converted, convert
 from spark_jobs.sink.values.bad_records import BadRecord
 from spark_jobs.sink.values.table_loaders import VariantLoader
 
-VARIANTS = shaper_for(VariantLoader(), lambda _schema_id: {}, strict=True)
+VARIANTS = column_builder_for(VariantLoader(), lambda _schema_id: {}, strict=True)
 
 
 @dataclass
@@ -119,15 +119,15 @@ def test_a_text_of_more_bytes_than_a_variant_takes_is_bad_however_few_its_charac
 
 
 class Noting:
-    """A shaper of typed columns that notes which parts of their schemas it was told of."""
+    """A builder of typed columns that notes which parts of their schemas it was told of."""
 
     def __init__(self) -> None:
-        self.wishes: Wishes | None = Wishes()
+        self.required_changes: RequiredSchemaChanges | None = RequiredSchemaChanges()
         self.parts: list[object] = []
 
-    def shape(self, content: pa.StringArray, *more: object) -> Shaped:
+    def build(self, content: pa.StringArray, *more: object) -> BuiltColumns:
         self.parts.append(more[-1])
-        return Shaped((content,))
+        return BuiltColumns((content,))
 
 
 @pytest.mark.parametrize(

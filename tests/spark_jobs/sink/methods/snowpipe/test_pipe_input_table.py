@@ -17,7 +17,7 @@ from firn.snowflake.connection import connect, execute, query
 from firn.snowflake.faults import LockConflictError, MissingObjectError, QuotaError
 from firn.snowflake.identifiers import Namespace
 from firn.snowflake.transactions import transaction
-from spark_jobs.sink.columns.staged_columns import record_texts
+from spark_jobs.sink.columns.staged_columns import pipe_records
 from spark_jobs.sink.methods.snowpipe import pipe_input_table as module
 from spark_jobs.sink.methods.snowpipe.pipe_input_table import PipeInputTable
 from spark_jobs.sink.tables.pipe_definition import read_definition
@@ -203,7 +203,7 @@ def land(connection: SnowflakeConnection) -> Land:
         beside = {"topic": "visits", "partition": 2, "SnowflakeConnectorPushTime": 1_760_000_099_999}
         metadata = [json.dumps(beside | {"offset": offset}) for offset in range(len(records))]
         content = pa.array([json.dumps(record, ensure_ascii=False) for record in records], pa.string())
-        texts, refused = record_texts(content, pa.array(metadata, pa.string()), fields=fields)
+        texts, refused = pipe_records(content, pa.array(metadata, pa.string()), fields=fields)
         assert refused == ()
         for text in texts.to_pylist():
             execute(connection, f"INSERT INTO {waiting.name} SELECT PARSE_JSON(?)", [text])
