@@ -17,6 +17,7 @@ from firn.registry.schemas import RegisteredSchema, registered_schema
 from spark_jobs.sink.decode.base import contract
 from spark_jobs.sink.decode.base.contract import Decoded
 from spark_jobs.sink.decode.converters import converter_for
+from spark_jobs.sink.values import bad_records
 from tests.spark_jobs.sink.decode.avro_cases import Json, frame, write
 from tests.spark_jobs.sink.decode.test_converters import VALUES, container
 from tests.support.answering import answering
@@ -113,7 +114,7 @@ def test_a_malformed_record_has_its_reason_and_its_neighbours_land(format_: Form
 
 
 def test_every_reason_is_shown_here() -> None:
-    reasons = {word for name, word in vars(contract).items() if name.isupper() and isinstance(word, str)}
+    reasons = {word for name, word in vars(bad_records).items() if name.isupper() and isinstance(word, str)}
     of_tables = {"not_an_object", "unknown_field", "unfitting_value", "missing_value", "ambiguous_field"}
     elsewhere = {
         "too_large",
