@@ -18,11 +18,11 @@ SEED = 20_261_121
 
 
 def ensure_stack() -> None:
-    """Start the embedded stack unless it is up. Raises ConfigError where it does not start."""
+    """Start the embedded stack unless it is up. Raises ConfigError if it does not start."""
     done = subprocess.run([Path(sys.executable).with_name("firn"), "up"], stdout=sys.stderr, check=False)
     if done.returncode:
         raise ConfigError(
-            "The embedded stack does not start.", where="firn up", next_step="See what `firn up` said above."
+            "The embedded stack does not start.", where="firn up", next_step="The output of `firn up` above says why."
         )
     load_settings.cache_clear()
 

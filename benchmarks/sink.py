@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 import tempfile
 import threading
 import uuid
@@ -224,4 +225,7 @@ def _print(figures: dict[str, dict[str, Any]], cold: list[ColdRun], records: int
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except FirnError as error:  # for instance a stack that does not start
+        sys.exit(f"Error: {error}")

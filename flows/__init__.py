@@ -1,1 +1,1 @@
-"""What runs when: Prefect flows, their deployments, and the `firn` command. No SQL and no bytes in here."""
+"""Prefect flows, one module each; the `firn` command and what Prefect shows are packages. No SQL and no bytes here."""

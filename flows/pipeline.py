@@ -45,18 +45,18 @@ class PipelineResult(BaseModel):
     sample: list[dict[str, Any]]
 
 
-@flow(name="pipeline", description="Orders from Kafka to typed tables: provision, produce, sink, dbt build.")
+@flow(name="pipeline", description="Orders from Kafka to typed tables: provision, produce, sink, transform.")
 @described
 def pipeline(
-    count: Annotated[int, Field(ge=0, description="Sample order events to produce.")] = DEFAULT_COUNT,
-    rate: Annotated[float | None, Field(gt=0, description="Records per second at most; empty: no limit.")] = None,
-    seed: Annotated[int | None, Field(description="Same seed, same orders (but for ids and times).")] = None,
+    count: Annotated[int, Field(ge=0, description="Number of sample order events.")] = DEFAULT_COUNT,
+    rate: Annotated[float | None, Field(gt=0, description="Maximum records per second; empty: no limit.")] = None,
+    seed: Annotated[int | None, Field(description="The same seed gives the same orders.")] = None,
     config: Annotated[Path, Field(description="Connector file of the sink.")] = DEFAULT_CONFIG,
 ) -> PipelineResult:
     """Run all steps in order; the first that fails ends the run with its own error."""
     load_sink_config(
         config, Resolver(secret_reader(load_settings()))
-    )  # a fault in it is told before anything is produced
+    )  # a fault in the file is an error before anything is produced
     provisioned = provision()
     produced = produce(count=count, rate=rate, seed=seed)
     report = sink(config=config, once=True)

@@ -1,4 +1,4 @@
-"""The produce flow: sample orders or the rows of a file into a topic. Not for how (firn/produce/)."""
+"""The produce flow: writes sample orders, or the rows of a file, to a topic. Not for how (firn/produce/)."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ class ProduceResult(BaseModel):
     delivered: int
     failed: int
     seconds: float
-    interrupted: bool = Field(description="Stopped by a person; what was under way has been delivered.")
+    interrupted: bool = Field(description="Stopped by a person; every record sent so far was delivered.")
     partitions: list[PartitionRow]
 
 
-@flow(name="produce", description="Sample orders, or the rows of a file, into a Kafka topic as Avro.")
+@flow(name="produce", description="Write sample orders, or the rows of a file, to a Kafka topic as Avro.")
 @described
 def produce(
-    count: Annotated[int, Field(ge=0, description="Events of sample orders; not for a file.")] = DEFAULT_COUNT,
-    rate: Annotated[float | None, Field(gt=0, description="Records per second at most; empty: no limit.")] = None,
-    seed: Annotated[int | None, Field(description="Same seed, same orders (but for ids and times).")] = None,
-    topic: Annotated[str | None, Field(description="Topic, made when absent; empty: the settings'.")] = None,
-    from_file: Annotated[Path | None, Field(description="A .csv, .jsonl or .parquet file instead of orders.")] = None,
+    count: Annotated[int, Field(ge=0, description="Sample order events; not for a file.")] = DEFAULT_COUNT,
+    rate: Annotated[float | None, Field(gt=0, description="Maximum records per second; empty: no limit.")] = None,
+    seed: Annotated[int | None, Field(description="The same seed gives the same orders.")] = None,
+    topic: Annotated[str | None, Field(description="Topic, created if absent; empty: settings.")] = None,
+    from_file: Annotated[Path | None, Field(description="A .csv, .jsonl or .parquet file to send.")] = None,
     schema_file: Annotated[Path | None, Field(description="Avro schema (.avsc) of the file's rows.")] = None,
     key: Annotated[str | None, Field(description="Field of the file that becomes the record key.")] = None,
 ) -> ProduceResult:
@@ -76,7 +76,7 @@ def produce(
 
 @task(name="target")
 def target_step(settings: Settings, topic: str, schema: str) -> Target:
-    """Make topic and subject where they are absent."""
+    """Create topic and subject if they are absent."""
     return with_retries(settings.retry_deadline_seconds, lambda: prepare(settings, topic, schema))
 
 
@@ -88,10 +88,10 @@ def _source(file: Path | None, schema: Path | None, key: str | None, topic: str 
         raise ConfigError(
             "A file needs a schema and a topic.",
             where=str(file),
-            next_step="Give --schema S.avsc and --topic T as well (in a form: schema_file and topic).",
+            next_step="Also give --schema S.avsc and --topic T (in a form: schema_file and topic).",
         )
     if schema is not None or key is not None:
-        raise ConfigError("--schema and --key describe a file.", next_step="Give --from-file F, or leave them out.")
+        raise ConfigError("--schema and --key describe a file.", next_step="Give --from-file F, or omit them.")
     return None
 
 

@@ -1,4 +1,4 @@
-"""The provision flow: topic, subject and Snowflake made or checked, one task each. Not for how (firn/provision/)."""
+"""The provision flow: creates or checks topic, subject and Snowflake, a task each. Not for how (firn/provision/)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ARTIFACT_KEY = "provision"
 
 
 class ProvisionResult(BaseModel):
-    """What was made, found, or would be changed."""
+    """What was created or found, or would be changed."""
 
     findings: list[Finding]
 
@@ -42,24 +42,24 @@ class ProvisionError(TerminalError):
 
 
 class ProvisionUnreachableError(TransientError):
-    """A step did not get an answer; running again may succeed."""
+    """A step got no answer; running it again may succeed."""
 
     result: ProvisionResult | None = None
 
 
-@flow(name="provision", description="Make or check what Firn needs: topic, schema, Snowflake. Changes nothing unasked.")
+@flow(name="provision", description="Create or check the topic, the schema and the Snowflake objects.")
 @described
 def provision(
-    topic: Annotated[str | None, Field(description="Topic; empty: the settings' (order-events).")] = None,
-    partitions: Annotated[int | None, Field(ge=1, description="Partitions; empty: the settings' (3).")] = None,
-    replication_factor: Annotated[int | None, Field(description="Replicas; empty: the settings' (-1: broker).")] = None,
-    retention_ms: Annotated[int | None, Field(description="retention.ms; empty: the settings' (7 days).")] = None,
-    compatibility: Annotated[Compatibility | None, Field(description="Mode of the subject; empty: settings'.")] = None,
+    topic: Annotated[str | None, Field(description="Topic; empty: as in the settings (order-events).")] = None,
+    partitions: Annotated[int | None, Field(ge=1, description="Partitions; empty: as in the settings (3).")] = None,
+    replication_factor: Annotated[int | None, Field(description="Replicas; empty: as in the settings (-1).")] = None,
+    retention_ms: Annotated[int | None, Field(description="retention.ms; empty: as in the settings.")] = None,
+    compatibility: Annotated[Compatibility | None, Field(description="Compatibility mode; empty: settings.")] = None,
     schema_file: Annotated[Path | None, Field(description="Avro schema of <topic>-value; empty: OrderEvent.")] = None,
-    dry_run: Annotated[bool, Field(description="Make nothing; say what would be made.")] = False,
+    dry_run: Annotated[bool, Field(description="Create nothing; list what would be created.")] = False,
     apply: Annotated[bool, Field(description="Also change what exists with other values.")] = False,
 ) -> ProvisionResult:
-    """Make or check topic, subject and Snowflake. Runs every step, then raises if one of them failed."""
+    """Create or check topic, subject and Snowflake. Runs every step, then raises if one of them failed."""
     settings = _with(
         load_settings(),
         topic=topic,
@@ -97,7 +97,7 @@ def _schema(schema_file: Path | None, *, named: bool) -> str | None:
 
 @task(name="topic")
 def topic_step(settings: Settings, mode: Mode) -> list[Finding]:
-    """Make or compare the topic."""
+    """Create or compare the topic."""
     client = client_from_settings(settings)
     spec = topic_spec(settings, settings.topic)
     return with_retries(settings.retry_deadline_seconds, lambda: ensure_topic(admin_client(client), spec, mode))
@@ -131,14 +131,12 @@ def _run(steps: dict[str, Callable[[], list[Finding]]]) -> tuple[list[Finding], 
             errors.append(error)
             findings.append(Finding(name, "", "failed", error.what))
     missing = [finding for finding in findings if finding.state in ("missing", "would fail")]
-    errors += [
-        TerminalError(f"{f.kind} {f.name}: {f.detail}.", next_step="Put it right and run again.") for f in missing
-    ]
+    errors += [TerminalError(f"{f.kind} {f.name}: {f.detail}.", next_step="Fix it and run again.") for f in missing]
     return findings, errors
 
 
 def _failure(errors: list[FirnError], result: ProvisionResult) -> ProvisionError | ProvisionUnreachableError:
-    """One error for all that failed: terminal if any is, for then running again is not enough."""
+    """One error for all failures: terminal if any is, because then running again is not enough."""
     passing = all(isinstance(error, TransientError) for error in errors)
     kind = ProvisionUnreachableError if passing else ProvisionError
     error = kind("\n".join(map(str, errors)))

@@ -1,4 +1,4 @@
-"""The transform flow: dbt over what the sinks landed, its results as an artifact. Not for what dbt does (dbt/)."""
+"""The transform flow: builds the dbt models over the sinks' tables. Not for what the models are (dbt/)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from flows.prefect_ui.forms import described
 ARTIFACT_KEY = "transform"
 
 
-@flow(name="transform", description="dbt: build the models over what landed, and run their tests.")
+@flow(name="transform", description="Build the dbt models over the sinks' tables, and run their tests.")
 @described
 def transform(
     select: Annotated[
-        str | None, Field(description="dbt's node selection, for example fct_order_events+; empty: everything.")
+        str | None, Field(description="dbt node selection, for example fct_order_events+; empty: all.")
     ] = None,
-    full_refresh: Annotated[bool, Field(description="Build incremental models anew from all landed rows.")] = False,
+    full_refresh: Annotated[bool, Field(description="Rebuild incremental models from all rows.")] = False,
 ) -> TransformResult:
-    """Build the dbt models and run their tests. Raises TransformError with the result where one of them failed."""
+    """Build the dbt models and run their tests. Raises TransformError with the result if one of them failed."""
     settings = load_settings()
     login = login_from(settings, read_secret(settings, settings.snowflake_secret_id, SnowflakeSecret))
     get_run_logger().info("dbt build in %s.%s, %s", login.database, login.schema, login.address)

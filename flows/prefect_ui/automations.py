@@ -1,4 +1,4 @@
-"""Automations as code: infra/prefect/automations.yaml brought into a Prefect server, any number of times.
+"""Automations as code: apply infra/prefect/automations.yaml to a Prefect server, any number of times.
 
 The events they react to: `flows.prefect_ui.events`. Not for triggers of deployments, which stand in prefect.yaml.
 """
@@ -22,9 +22,9 @@ What = Literal["made", "changed", "unchanged"]
 
 
 class Applied(NamedTuple):
-    """What became of an automation.
+    """What was done with an automation.
 
-    enabled: a person's choice, which stays. notifies: the block it sends to; silent: it would send, and has none.
+    enabled: a person's choice, which stays. notifies: the block it sends to; silent: it needs one that is missing.
     """
 
     name: str
@@ -35,21 +35,21 @@ class Applied(NamedTuple):
 
 
 def apply_automations(client: SyncPrefectClient, file: Path = FILE) -> Iterator[Applied]:
-    """Make or change the automations of a file, by their names; others are left alone.
+    """Create or change the automations of a file, by their names; others stay as they are.
 
-    One that was switched off in the UI stays off. Raises pydantic's ValidationError for a definition that is none.
+    One that was switched off in the UI stays off. Raises pydantic's ValidationError for an invalid definition.
     """
     definitions = read_definitions(file)
     blocks = {name: block_id(client, name) for each in definitions for name in _blocks(each)}
     for definition in definitions:
-        wanted, named = automation(definition, blocks), _blocks(definition)
-        what, enabled = _apply(client, wanted)
+        desired, named = automation(definition, blocks), _blocks(definition)
+        what, enabled = _apply(client, desired)
         there = ", ".join(name for name in named if blocks[name])
-        yield Applied(wanted.name, what, enabled, there, silent=bool(named) and not there)
+        yield Applied(desired.name, what, enabled, there, silent=bool(named) and not there)
 
 
 def read_definitions(file: Path = FILE) -> list[dict[str, Any]]:
-    """The automations of a file, as it says them."""
+    """The definitions in a file."""
     definitions: list[dict[str, Any]] = yaml.safe_load(file.read_text())["automations"]
     return definitions
 
@@ -84,18 +84,18 @@ def _action(action: dict[str, Any], blocks: Mapping[str, UUID | None]) -> dict[s
     return {**{name: value for name, value in action.items() if name != "block"}, "block_document_id": str(id)}
 
 
-def _apply(client: SyncPrefectClient, wanted: AutomationCore) -> tuple[What, bool]:
-    """What became of it, and whether it is on. A change makes a trigger forget what it counted: never without need."""
-    existing = next(iter(client.read_automations_by_name(wanted.name)), None)
+def _apply(client: SyncPrefectClient, desired: AutomationCore) -> tuple[What, bool]:
+    """What was done, and whether it is on. A change resets what a trigger has counted: never without need."""
+    existing = next(iter(client.read_automations_by_name(desired.name)), None)
     if existing is None:
-        client.create_automation(wanted)
-        return "made", wanted.enabled
-    if _content(existing) == _content(wanted):
+        client.create_automation(desired)
+        return "made", desired.enabled
+    if _content(existing) == _content(desired):
         return "unchanged", existing.enabled
-    client.update_automation(existing.id, wanted.model_copy(update={"enabled": existing.enabled}))
+    client.update_automation(existing.id, desired.model_copy(update={"enabled": existing.enabled}))
     return "changed", existing.enabled
 
 
 def _content(automation: AutomationCore) -> dict[str, Any]:
-    """What a file says of an automation; sets as sets, whose order as text is anybody's guess."""
+    """What a file defines of an automation; sets stay sets, because their order as text varies."""
     return automation.model_dump(include={"name", "description", "trigger", "actions"})

@@ -1,6 +1,6 @@
-"""Small line charts as SVG, for artifacts: how one figure went over time, with axes, unit, and what is good.
+"""Small line charts as SVG, for artifacts: one figure over time, with axes, unit, and the limit of what is good.
 
-Each has a light ground of its own, so that it reads on dark pages and on light ones. Not for what is drawn
+Each has a light background of its own, so that it is readable on dark and light pages. Not for what is drawn
 (`artifacts`).
 """
 
@@ -143,7 +143,7 @@ def _thinned(points: Sequence[Point]) -> Sequence[Point]:
 
 
 def _stretches(points: Sequence[Point]) -> Iterator[Sequence[tuple[datetime, float]]]:
-    """The known points, cut where one is not known and where nobody looked for long."""
+    """The known points, cut at unknown ones and at long gaps between observations."""
     steps = [(after[0] - before[0]).total_seconds() for before, after in pairwise(points)]
     longest = max(_QUIET_SECONDS, 4 * median(steps)) if steps else _QUIET_SECONDS
     stretch: list[tuple[datetime, float]] = []

@@ -26,20 +26,20 @@ from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 EVENTS: Mapping[str, str] = {
     "started": "a run has claimed the sink and reads",
-    "committed": "rows were committed; gathered, at most one each 30 s",
-    "dead_letters": "records were left out; gathered, at most one each 30 s",
-    "schema_changed": "a table got other columns",
-    "stalled": "records wait and no committed offset moves, or nobody can look",
-    "recovered": "it moves again after a stall",
-    "restarting": "the driver ended and is started again",
-    "lagging": "lag has passed its limit, in records or seconds",
+    "committed": "rows were committed; one event sums up at least 30 s",
+    "dead_letters": "records were left out; one event sums up at least 30 s",
+    "schema_changed": "the columns of a table changed",
+    "stalled": "records wait and no committed offset moves, or Kafka or Snowflake does not answer",
+    "recovered": "committed offsets move again after a stall",
+    "restarting": "the driver ended and the supervisor starts it again",
+    "lagging": "the lag has passed its limit, in records or seconds",
     "ahead": "the ledger is past the end of a partition in Kafka",
-    "paused": "it was paused and its driver has ended",
-    "resumed": "it goes on after a pause",
-    "stopped": "its supervisor has ended because it was asked to",
-    "failed": "it ended with an error that a restart does not mend, or after too many restarts",
+    "paused": "the driver has ended after a pause was requested",
+    "resumed": "the sink continues after a pause",
+    "stopped": "the supervisor has ended after a stop was requested",
+    "failed": "the sink ended with an error that a restart cannot fix, or after too many restarts",
 }
-"""Every event and when it is told. Another one is sent all the same: a driver may be newer than its supervisor."""
+"""Every event and when it is sent. Unknown events are sent too: a driver may be newer than its supervisor."""
 
 LEFT_OUT_LABEL = "firn.left-out"
 """Label of `dead_letters`: how many records, as a power of ten ("1", "10", "100", ...), which a trigger can match."""
@@ -56,7 +56,7 @@ def emit_sink_event(event: str, data: Mapping[str, Any]) -> None:
 
     `data["at"]`, a time in ISO format, is when it happened: with it, sending the same event twice stores it once.
     Takes TIMEOUT_SECONDS at most for each step of a request. Raises where the server does not answer or has a fault of
-    its own: sending it later may help. An event that it refuses is logged and dropped.
+    its own: sending it later may help. An event that the server refuses is logged and dropped.
     """
     settings = {PREFECT_CLIENT_MAX_RETRIES: 0}
     body = [sink_event(event, data).model_dump(mode="json")]
@@ -77,9 +77,9 @@ def sink_event(event: str, data: Mapping[str, Any]) -> Event:
     if event == "dead_letters":
         resource[LEFT_OUT_LABEL] = _power_of_ten(payload.get("records"))
     at = data.get("at")
-    told = {"event": f"firn.sink.{event}", "resource": resource, "payload": payload}
-    same = {"id": uuid5(NAMESPACE_URL, orjson.dumps([told, str(at)]).decode())} if at is not None else {}
-    return Event.model_validate({**told, **same, "related": _related(), "occurred": _time(at)})
+    content = {"event": f"firn.sink.{event}", "resource": resource, "payload": payload}
+    same = {"id": uuid5(NAMESPACE_URL, orjson.dumps([content, str(at)]).decode())} if at is not None else {}
+    return Event.model_validate({**content, **same, "related": _related(), "occurred": _time(at)})
 
 
 def _time(at: object) -> datetime:
@@ -95,7 +95,7 @@ def _power_of_ten(number: object) -> str:
 
 
 def _related() -> list[dict[str, str]]:
-    """The flow run that tells, its flow, deployment and tags, from its context: Prefect is not asked."""
+    """The flow run that sends the event, its flow, deployment and tags, from the context, without a request."""
     context = FlowRunContext.get()
     if context is None or context.flow_run is None:
         return []

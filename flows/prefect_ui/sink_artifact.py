@@ -63,7 +63,7 @@ class SinkArtifact:
         artifact = ArtifactCreate(
             key=artifact_key(sink),
             type="markdown",
-            description=f"How sink {sink} stands. Updated in place while its flow runs.",
+            description=f"State of sink {sink}. Updated in place while its flow runs.",
             data=text,
             flow_run_id=self._flow_run,
         )
@@ -94,7 +94,7 @@ def artifact_key(sink: str) -> str:
 
 
 def status_markdown(snapshot: Snapshot) -> str:
-    """How a sink stands, as Markdown: the word, why and what to do first; then charts, figures, partitions."""
+    """The state of a sink as Markdown: state, reason and next step first; then charts, figures, partitions."""
     status = snapshot.status()
     sections = [
         f"# {_plain(snapshot.name)}: {status.diagnosis.state.word}",
@@ -115,10 +115,11 @@ def _diagnosis(snapshot: Snapshot) -> Iterator[str]:
     if snapshot.next_step:
         yield f"**Next step:** {_lines(snapshot.next_step)}"
     lasted = spoken((snapshot.at - snapshot.since).total_seconds())
-    watched = " Another run holds the sink; this one watches it." if snapshot.attached else ""
+    watched = " Another run owns the sink; this run watches it." if snapshot.attached else ""
     yield (
         f"{snapshot.state.word} since {snapshot.since:%Y-%m-%d %H:%M:%S} UTC ({lasted}), epoch {snapshot.epoch}."
-        f"{watched} Seen at **{snapshot.at:%Y-%m-%d %H:%M:%S} UTC**. If this page looks old, run `firn sink status`."
+        f"{watched} Observed at **{snapshot.at:%Y-%m-%d %H:%M:%S} UTC**. If this page looks old, run "
+        "`firn sink status`."
     )
 
 
@@ -152,12 +153,12 @@ def _figures(status: Status) -> str:
 
 def _partitions(partitions: Sequence[PartitionLag], limits: LagLimits) -> Iterator[str]:
     if not partitions:
-        yield "None was seen yet."
+        yield "No partition has been observed yet."
         return
     shown = partitions
     if len(partitions) > MAX_PARTITIONS:
         shown = sorted(partitions, key=lambda each: (not each.ahead, -(each.lag or 0)))[:MAX_PARTITIONS]
-        yield f"The {MAX_PARTITIONS} with the most lag, of {len(partitions):,}."
+        yield f"The {MAX_PARTITIONS} partitions with the most lag, of {len(partitions):,}."
     rows = [partition_row(each, limits) for each in shown]
     names = (*PARTITION_COLUMNS[:-1], "")
     yield _table(names, [[*(row[name] for name in names[:-1]), row["mark"]] for row in rows])

@@ -1,4 +1,4 @@
-"""`firn sink logs`: what a sink's driver says, and Spark below it, from the files of this machine."""
+"""`firn sink logs`: the log of a sink's driver, or Spark's own, from the files of this machine."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _POLL_SECONDS = 0.5
 
 def logs(
     config: ConfigArgument,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written, until Ctrl-C.")] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="So many of the newest lines.")] = 100,
-    spark: Annotated[bool, typer.Option("--spark", help="Spark's own log instead of the sink's.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the lines as they stand in the file.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl-C.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of the newest lines to print.")] = 100,
+    spark: Annotated[bool, typer.Option("--spark", help="Print Spark's own log instead of the sink's.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the lines as they are in the file.")] = False,
 ) -> None:
     """Print the newest lines of a sink's log."""
     from firn.operations.log_files import LogReader, driver_log, readable
@@ -58,29 +58,29 @@ def _print(lines: Iterable[str]) -> None:
 
 
 def _name(file: Path) -> str:
-    """The sink's name alone: a file that is faulty, or a secret that is gone, does not hide a log."""
+    """The sink's name, also from a file with faults or missing secrets: they do not hide a log."""
     from firn.connector.file import read_connector_file
 
     name = read_connector_file(file).get("name")
     if not name:
-        raise ConfigError("The file names no sink.", where=str(file), next_step='Add "name".')
+        raise ConfigError("The file has no sink name.", where=str(file), next_step='Add "name".')
     return name
 
 
 def _absent(file: Path, sink: str, log: Path, settings: Settings) -> FirnError:
-    """The error about a log that is not here: where the sink was seen, if anybody knows."""
+    """The error about a log that is not here: it says where the supervisor reported last, if that is known."""
     seen = _seen_on(file, settings)
-    elsewhere = f"Its supervisor was {seen}: give the command there, with its FIRN_HOME. " if seen else ""
+    elsewhere = f"Its supervisor last reported from {seen}: run the command there, with its FIRN_HOME. " if seen else ""
     return TerminalError(
         f"Sink {sink} has no log on this machine.",
         where=str(log),
-        next_step=f"{elsewhere}It is written where the sink is started, into logs/ of FIRN_HOME ({settings.home}); one "
-        "whose driver has not started yet has none.",
+        next_step=f"{elsewhere}The machine that runs the sink writes it, in logs/ of FIRN_HOME ({settings.home}), "
+        "from the first start of its driver on.",
     )
 
 
 def _seen_on(file: Path, settings: Settings) -> str:
-    """Where the sink's supervisor wrote last; empty where nobody can say."""
+    """Where the sink's supervisor reported last; empty if that is not known."""
     from firn.ledger.owner import spoken
     from firn.operations.observer import Observer
     from firn.operations.selection import of_files

@@ -1,4 +1,4 @@
-"""`firn sink status`: how sinks are, in one word and in figures. What the word follows from: firn.supervisor."""
+"""`firn sink status`: the state of sinks, with figures. How the state is found: `firn.operations.health`."""
 
 from __future__ import annotations
 
@@ -27,13 +27,16 @@ _WIDTHS = {"value": 80}
 def status(
     config: Annotated[
         list[Path] | None,
-        typer.Argument(help="Connector configurations; without any, all sinks of the settings' schema."),
+        typer.Argument(help="Connector files; without any, all sinks of the schema in the settings."),
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
-    every: Annotated[float, typer.Option(min=1, help="Seconds between two looks of --watch.")] = 10.0,
+    watch: Annotated[bool, typer.Option("--watch", help="Repeat until Ctrl-C.")] = False,
+    every: Annotated[float, typer.Option(min=1, help="Seconds between two looks with --watch.")] = 10.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how sinks are: state, lag, rates, errors; ends with 8 where somebody has to look."""
+    """Show the state, lag, rates and errors of sinks.
+
+    The exit code is 8 if a sink needs attention.
+    """
     found = _look(config or [], watch=watch, every=every, as_json=as_json)
     if any(each.needs_attention for each in found):
         raise typer.Exit(NOT_WELL)
@@ -49,7 +52,7 @@ def _look(files: list[Path], *, watch: bool, every: float, as_json: bool) -> lis
     contexts = of_files(files, settings) if files else of_schema(settings)
     if not contexts:
         schema = f"{settings.snowflake_database}.{settings.snowflake_schema}"
-        say(f"No sink was ever supervised in schema {schema}. Name a sink's file: firn sink status <config>.")
+        say(f"Schema {schema} has no supervised sink yet. For another sink give its file: firn sink status <config>.")
         return []
     looks = [(context.config, Observer(context)) for context in contexts]
     found: list[Status] = []
@@ -95,7 +98,7 @@ def _show(found: list[Status], *, files: list[Path], clear: bool, as_json: bool)
         if files:
             _print_details(each)
     if not files:
-        say("Figures and partitions of one: firn sink status <config>.")
+        say("For figures and partitions of one sink: firn sink status <config>.")
 
 
 def _say_diagnosis(found: Status, file: str) -> None:

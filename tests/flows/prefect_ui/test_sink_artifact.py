@@ -129,7 +129,7 @@ def test_every_state_and_an_empty_beginning_can_be_shown(state: State) -> None:
     text = status_markdown(Snapshot("orders", state, AT, AT))
     assert text.startswith(f"# orders: {state.value.capitalize()}\n")
     assert "data:image" not in text
-    assert "None was seen yet." in text
+    assert "No partition has been observed yet." in text
 
 
 def test_partitions_show_lag_in_records_and_time() -> None:

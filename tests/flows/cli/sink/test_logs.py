@@ -94,7 +94,7 @@ def test_a_sink_that_ran_on_another_machine_is_said_to(stack, firn, tmp_path, mo
     never = firn(stack.home, "logs", file)
     assert isinstance(never.exception, TerminalError)
     assert "has no log on this machine" in never.exception.what
-    assert "one whose driver has not started yet has none" in never.exception.next_step
+    assert "from the first start of its driver on" in never.exception.next_step
     monkeypatch.setattr(socket, "gethostname", lambda: "other-box")
     with connect(login_of(stack.settings)) as connection:
         records.ensure(connection)

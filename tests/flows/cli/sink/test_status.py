@@ -67,7 +67,7 @@ def note(login: SnowflakeLogin, sink: str, state: State, **more: object) -> None
 
 def test_a_schema_without_sinks_says_so(firn, schema) -> None:
     done = firn("status")
-    assert f"No sink was ever supervised in schema STREAMING.{schema}" in done.stderr
+    assert f"Schema STREAMING.{schema} has no supervised sink yet" in done.stderr
 
 
 def test_a_running_sink_is_shown_with_lag_and_good_values(firn, login, topic, tmp_path) -> None:
