@@ -51,47 +51,80 @@ class Metric:
 
 
 _COUNTED = (
-    Metric("firn_sink_info", "gauge", ("version",), "1; Firn's version."),
-    Metric("firn_sink_epoch", "gauge", (), "Epoch of this driver's newest claim; it rises with each claim."),
-    Metric("firn_sink_buffer_records", "gauge", (), "So many records fill a batch (buffer.count.records)."),
-    Metric("firn_sink_buffer_flush_seconds", "gauge", (), "Fewer wait so long for others (buffer.flush.time)."),
+    Metric("firn_sink_info", "gauge", ("version",), "Always 1; the label names Firn's version."),
+    Metric("firn_sink_epoch", "gauge", (), "Epoch of this driver's last claim; each claim raises it."),
+    Metric("firn_sink_buffer_records", "gauge", (), "Records that fill a batch (buffer.count.records)."),
+    Metric(
+        "firn_sink_buffer_flush_seconds", "gauge", (), "Seconds that fewer records wait for others (buffer.flush.time)."
+    ),
     Metric("firn_sink_records_total", "counter", (), "Records committed to tables."),
-    Metric("firn_sink_bytes_total", "counter", (), "Bytes of the texts of these records, before they are compressed."),
-    Metric("firn_sink_staged_bytes_total", "counter", (), "Bytes of the files that they were committed from."),
-    Metric("firn_sink_files_total", "counter", (), "Files that they were committed from."),
-    Metric("firn_sink_batches_total", "counter", (), "Commits. It grows as long as any committed offset moves."),
+    Metric("firn_sink_bytes_total", "counter", (), "Bytes of text in these records, before compression."),
+    Metric("firn_sink_staged_bytes_total", "counter", (), "Bytes of the files that these records were committed from."),
+    Metric("firn_sink_files_total", "counter", (), "Files that these records were committed from."),
+    Metric(
+        "firn_sink_batches_total", "counter", (), "Committed batches. It grows as long as any committed offset moves."
+    ),
     Metric(
         "firn_sink_batch_seconds",
         "histogram",
         ("phase",),
-        "Duration of a batch's phases: `ship` (read, convert, stage) and `commit` (COPY and ledger).",
+        "Seconds of a batch's phases: `ship` (tasks read, convert and write) and `commit` (rows and ledger).",
     ),
-    Metric("firn_sink_last_commit_timestamp_seconds", "gauge", (), "Unix time of the last commit; 0: none yet."),
+    Metric(
+        "firn_sink_last_commit_timestamp_seconds",
+        "gauge",
+        (),
+        "Unix time of the last commit in seconds; 0 before the first.",
+    ),
     Metric("firn_sink_bad_records_total", "counter", ("reason",), "Records that errors.tolerance=all left out."),
-    Metric("firn_sink_dead_letters_total", "counter", (), "How many of them were published as dead letters."),
-    Metric("firn_sink_schema_changes_total", "counter", (), "Statements that changed tables as records wanted it."),
+    Metric("firn_sink_dead_letters_total", "counter", (), "Bad records that were published as dead letters."),
+    Metric(
+        "firn_sink_schema_changes_total", "counter", (), "Statements that changed tables because records needed it."
+    ),
 )
 _MEASURED = (
-    Metric("firn_sink_lag_records", "gauge", (), "Records above the committed offsets, over all partitions, at most."),
-    Metric("firn_sink_max_partition_lag_records", "gauge", (), "The same of the partition that is farthest behind."),
     Metric(
-        "firn_sink_waiting_seconds", "gauge", (), "For how long records wait and nothing was committed; 0: none wait."
+        "firn_sink_lag_records",
+        "gauge",
+        (),
+        "Records above the committed offsets of all partitions, at most: gaps count.",
+    ),
+    Metric(
+        "firn_sink_max_partition_lag_records",
+        "gauge",
+        (),
+        "Records above the committed offset of the partition that is farthest behind.",
+    ),
+    Metric(
+        "firn_sink_waiting_seconds",
+        "gauge",
+        (),
+        "Seconds for which records have been waiting without a commit; 0 where none wait.",
     ),
     Metric("firn_sink_partitions", "gauge", (), "Partitions that the sink has claimed."),
     Metric(
         "firn_sink_end_offsets_timestamp_seconds",
         "gauge",
         (),
-        "Unix time when Kafka last told its end offsets. Where it stands still, so does the lag.",
+        "Unix time in seconds of the last end offsets from Kafka. While it stands still, so does the lag.",
     ),
-    Metric("firn_sink_partition_lag_records", "gauge", _WHERE, "End offset less committed offset."),
-    Metric("firn_sink_partition_committed_offset", "gauge", _WHERE, "NEXT_OFFSET in the ledger."),
-    Metric("firn_sink_partition_end_offset", "gauge", _WHERE, "Kafka's end offset."),
+    Metric(
+        "firn_sink_partition_lag_records",
+        "gauge",
+        _WHERE,
+        "Records above the committed offset: the end offset less it.",
+    ),
+    Metric(
+        "firn_sink_partition_committed_offset", "gauge", _WHERE, "The next offset to commit: NEXT_OFFSET in the ledger."
+    ),
+    Metric(
+        "firn_sink_partition_end_offset", "gauge", _WHERE, "Kafka's end offset: the next offset that a record gets."
+    ),
     Metric(
         "firn_sink_retries_total",
         "counter",
         ("error",),
-        "What was tried again by the driver and its tasks, by the kind of error.",
+        "Retries of the driver and its tasks, by the kind of error.",
     ),
 )
 METRICS = _COUNTED + _MEASURED
