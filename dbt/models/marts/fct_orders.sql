@@ -1,6 +1,6 @@
 {{ config(materialized='view') }}
 
--- Where each order stands now. An order's records carry its id as key, so they share a partition and keep their order.
+-- Latest state of each order. An order's records have one key, so they share a partition and keep their order.
 select
     events.order_id,
     events.customer_id,

@@ -1,4 +1,4 @@
--- One row per landed record, as it landed: tombstones and repeated records are still here.
+-- One row per loaded record: tombstones and repeated records are still here.
 select
     records.record_metadata:topic::varchar as topic,
     records.record_metadata:partition::number(38, 0) as partition,
