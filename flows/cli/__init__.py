@@ -23,7 +23,7 @@ from flows.cli.console import configure_console, stderr
 
 app = typer.Typer(
     name="firn",
-    help="Kafka topics into Snowflake tables exactly once: run the local stack, provision, produce, sink, transform.",
+    help="Load Kafka topics into Snowflake tables, exactly once, and build typed tables with dbt.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -1,4 +1,4 @@
-"""What Prefect is told of Firn and shows: events, artifacts, forms; its deployments and automations.
+"""What Prefect shows of Firn: events, artifacts, forms; its deployments and automations.
 
 Not for flows: those are the modules above.
 """

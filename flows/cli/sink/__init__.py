@@ -11,7 +11,9 @@ from flows.cli.sink import clean, control, dead_letters, logs, offsets, report, 
 
 def add(app: typer.Typer) -> None:
     """Add this family's commands."""
-    family = typer.Typer(name="sink", help="Kafka topics into Snowflake tables, exactly once.", no_args_is_help=True)
+    family = typer.Typer(
+        name="sink", help="Run, watch and control the sinks that load Kafka topics into tables.", no_args_is_help=True
+    )
     commands: tuple[Callable[..., None], ...] = (
         validate.validate,
         run.run,

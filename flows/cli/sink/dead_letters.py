@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from firn.connector.config import SinkConfig
     from firn.dead_letters.queue import DeadLetterQueue
 
-app = typer.Typer(
-    name="dead-letters", help="List, show and replay the records that a sink could not convert.", no_args_is_help=True
-)
+app = typer.Typer(name="dead-letters", help="List, show and replay records that a sink left out.", no_args_is_help=True)
 
 _REPLAYED = ("topic", "partition", "letters")
 _LONGEST = 1000  # characters of a key or value in a table

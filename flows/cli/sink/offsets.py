@@ -30,9 +30,9 @@ def offsets(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan of a reset, and change nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show position and lag of each partition; with --reset change the positions.
+    """Show or reset the position of each partition.
 
-    A reset shows its plan and asks first.
+    It shows the lag too. A reset shows its plan and asks first.
     """
     target = _target(reset, yes=yes, dry_run=dry_run)
 

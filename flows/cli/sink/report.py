@@ -21,9 +21,9 @@ def report(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Collect configuration, status and logs in a zip file for a bug report.
+    """Write a zip file for a bug report.
 
-    Secrets are masked.
+    It contains the configuration, status and logs of the sink. Secrets are masked.
     """
     from firn.operations.report_bundle import Bundle
     from firn.settings import load_settings

@@ -75,9 +75,9 @@ def validate(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
 ) -> None:
-    """Check a connector file: list all its faults and the values in effect.
+    """Check a connector file, and show the values in effect.
 
-    Nothing is started or changed.
+    It lists all faults at once. Nothing is started or changed.
     """
     outcome = _look(config, live=live)
     if as_json:
