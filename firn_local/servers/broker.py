@@ -16,7 +16,7 @@ from firn.secrets import KafkaSecret, read_secret
 from firn_local.home import LOOPBACK, Home, write_private
 from firn_local.process import Launch
 from firn_local.servers.certificates import ensure_certificates
-from firn_local.servers.contract import NotHealthy, Server, java, jvm_part
+from firn_local.servers.server_contract import NotHealthy, Server, java, jvm_part
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

@@ -18,7 +18,7 @@ from firn.settings import PROJECT_ROOT
 from firn_local import process
 from firn_local.home import LOOPBACK, Home
 from firn_local.process import Launch
-from firn_local.servers.contract import NotHealthy, Server, http_get, open_loopback
+from firn_local.servers.server_contract import NotHealthy, Server, http_get, open_loopback
 
 WORK_POOL = "firn"
 _WORKER = "firn-local"

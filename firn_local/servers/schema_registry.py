@@ -12,7 +12,7 @@ from firn.errors import TerminalError
 from firn.secrets import RegistrySecret, read_secret
 from firn_local.home import LOOPBACK, Home, write_private
 from firn_local.process import Launch
-from firn_local.servers.contract import Server, http_get, java, jvm_part
+from firn_local.servers.server_contract import Server, http_get, java, jvm_part
 
 
 class SchemaRegistry(Server):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from firn_local.home import LOOPBACK, Home, write_private
 from firn_local.process import Launch
-from firn_local.servers.contract import Server, http_get
+from firn_local.servers.server_contract import Server, http_get
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

@@ -9,8 +9,8 @@ from firn.errors import ConfigError
 from firn_local.admin import ACCOUNT
 from firn_local.home import Home, write_private
 from firn_local.process import Launch
-from firn_local.servers.contract import Server, http_get
 from firn_local.servers.seed import snowflake_sql
+from firn_local.servers.server_contract import Server, http_get
 
 
 class Snowflake(Server):

@@ -17,35 +17,35 @@ from typing import Any
 from firn_local.snowflake.engine.account import Account
 from firn_local.snowflake.engine.cursor import Cursor
 from firn_local.snowflake.engine.family import Dispatcher
-from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import principal_table
 from firn_local.snowflake.statements import (
-    copy_into,
+    copy_files,
+    create_and_alter_table,
     databases,
-    grants,
-    pipes,
+    grant_and_revoke,
+    pipe_objects,
     principals,
     queries_and_rows,
     session_settings,
     show_and_describe,
     stages,
-    tables,
     transaction_control,
 )
 from firn_local.snowflake.store.duckdb_store import Store
 
 FAMILIES = (
     queries_and_rows.FAMILY,
-    copy_into.FAMILY,
+    copy_files.FAMILY,
     transaction_control.FAMILY,
-    tables.FAMILY,
+    create_and_alter_table.FAMILY,
     stages.FAMILY,
-    pipes.FAMILY,
+    pipe_objects.FAMILY,
     databases.FAMILY,
     show_and_describe.FAMILY,
     session_settings.FAMILY,
     principals.FAMILY,
-    grants.FAMILY,
+    grant_and_revoke.FAMILY,
 )
 
 

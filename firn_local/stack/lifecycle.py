@@ -22,12 +22,12 @@ from firn.settings import PROJECT_ROOT
 from firn_local import process
 from firn_local.home import JVM_DIR, Home
 from firn_local.servers.broker import Broker
-from firn_local.servers.contract import NotHealthy, Server
 from firn_local.servers.prefect_servers import PrefectServer, PrefectWorker
 from firn_local.servers.schema_registry import SchemaRegistry
 from firn_local.servers.secrets_manager import SecretsManager
+from firn_local.servers.server_contract import NotHealthy, Server
 from firn_local.servers.snowflake_server import Snowflake
-from firn_local.stack import ports
+from firn_local.stack import loopback_ports
 from firn_local.stack.startup import Starter, each_in_order, needed_by, needing, stop_server
 
 # In start order: a server stands behind those it needs.
@@ -73,7 +73,7 @@ def up(root: Path, say: Say, *, new_ports: bool = False) -> list[ServerStatus]:
         if new_ports:
             _stop(Home.load(root), say)
             (root / "stack.json").unlink(missing_ok=True)
-        home = ports.with_ports(Home.load(root), SERVERS)
+        home = loopback_ports.with_ports(Home.load(root), SERVERS)
         if all(server.state == "running" for server in status(root)):
             home.write_env()
             say("The stack is already running.")
@@ -112,7 +112,7 @@ def _observe(home: Home, server: Server) -> ServerStatus:
 def _start(home: Home, say: Say) -> None:
     for server in SERVERS:
         if process.find(home.pid_file(server.name)) is None:
-            ports.require_free(home, server)
+            loopback_ports.require_free(home, server)
     # Before the worker is there: the first thing it runs may be a flow that reads the settings.
     home.write_env()
     starter = Starter(home)

@@ -13,7 +13,7 @@ from pathlib import Path
 from firn.errors import TerminalError
 from firn_local import process
 from firn_local.home import Home
-from firn_local.servers.contract import NotHealthy, Server
+from firn_local.servers.server_contract import NotHealthy, Server
 
 _POLL_SECONDS = 0.15
 # A server that lives but does not answer may only be slow, or have been started a moment ago.

@@ -17,9 +17,9 @@ from pathlib import Path
 from firn.settings import PROJECT_ROOT, Settings
 from firn_local import process
 from firn_local.home import LOOPBACK, Home
-from firn_local.servers.contract import Server
+from firn_local.servers.server_contract import Server
 from firn_local.stack.lifecycle import SERVERS
-from firn_local.stack.ports import with_ports
+from firn_local.stack.loopback_ports import with_ports
 from firn_local.stack.startup import Starter, each_in_order, needed_by
 from tests.soak.processes import alive, send
 from tests.support.sinks import wait_until

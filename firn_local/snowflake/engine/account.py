@@ -1,4 +1,4 @@
-"""The account: what all sessions of one server share. Not for what belongs to one of them (`session`)."""
+"""The account: what all sessions of one server share. Not for what belongs to one of them (`login_session`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from firn_local.snowflake.privileges.grant_table import GrantTable
 from firn_local.snowflake.privileges.role_grants import RoleGrants
-from firn_local.snowflake.store import residue
+from firn_local.snowflake.store import dropped_objects
 from firn_local.snowflake.store.duckdb_store import Store
 from firn_local.snowflake.store.table_annotations import KnownColumn
 from firn_local.snowflake.transactions.locks import CommitLog, TableLocks
@@ -53,7 +53,7 @@ class Account:
 
     def forget_inside(self, kind: str, name: str) -> None:
         """Remove what is kept for a dropped DATABASE or SCHEMA and for what was in it."""
-        residue.forget_inside(self.store, name)
+        dropped_objects.forget_inside(self.store, name)
         self.grants.forget(kind, name)
         for forget in self.on_removed:
             forget(self.store, name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sqlglot import Expr, exp
 
-from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.sql import data_types
 from firn_local.snowflake.sql.statement import Statement
 from firn_local.snowflake.store import table_annotations

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from sqlglot import Expr, exp
 
-from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.engine.login_session import Session
 
 REGION = "LOCAL"
 

@@ -22,11 +22,11 @@ from firn_local.snowflake.engine import (
     temporary_objects,
 )
 from firn_local.snowflake.engine.family import Dispatcher, Handler
-from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import enforcement, requirements
 from firn_local.snowflake.sql import parsing
-from firn_local.snowflake.sql.errors import to_snowflake
 from firn_local.snowflake.sql.result_set import NUMBER, ResultSet
+from firn_local.snowflake.sql.sql_errors import to_snowflake
 from firn_local.snowflake.sql.statement import Kind, Statement
 from firn_local.snowflake.sql.tokenizer import replace_outside_quotes
 from firn_local.snowflake.sql.tree_passes import TreePasses

@@ -15,11 +15,11 @@ from typing import Any, Protocol
 import pyarrow as pa
 from sqlglot import Expr, exp
 
-from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import requirements
 from firn_local.snowflake.privileges.requirements import Finder
-from firn_local.snowflake.sql.errors import unsupported
 from firn_local.snowflake.sql.result_set import ResultSet
+from firn_local.snowflake.sql.sql_errors import unsupported
 from firn_local.snowflake.sql.statement import Kind, Statement
 from firn_local.snowflake.sql.tokenizer import first_words
 from firn_local.snowflake.store.duckdb_store import Store

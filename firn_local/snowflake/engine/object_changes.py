@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import enforcement, ownership
 from firn_local.snowflake.privileges.requirements import Need
 from firn_local.snowflake.sql.result_set import ResultSet
 from firn_local.snowflake.sql.statement import Statement
-from firn_local.snowflake.store import residue
+from firn_local.snowflake.store import dropped_objects
 from firn_local.snowflake.transactions.locks import Claim, columns_of
 
 
@@ -81,7 +81,7 @@ def _already_there(session: Session, statement: Statement) -> str | None:
 def _before(session: Session, statement: Statement) -> None:
     """A table about to be replaced loses its comments."""
     if isinstance(statement.expression, exp.Create) and statement.expression.args.get("replace"):
-        residue.forget_comments(session.store, statement.targets())
+        dropped_objects.forget_comments(session.store, statement.targets())
 
 
 def _after(session: Session, statement: Statement) -> None:
@@ -93,6 +93,6 @@ def _after(session: Session, statement: Statement) -> None:
         for name in statement.target_objects():
             session.account.forget_inside("SCHEMA", name)
     else:
-        residue.forget_comments(session.store, statement.targets())
+        dropped_objects.forget_comments(session.store, statement.targets())
         for target in statement.targets():
             session.account.grants.forget(str(drop.args.get("kind")), target)

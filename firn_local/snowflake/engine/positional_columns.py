@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from sqlglot import Expr, exp
 
-from firn_local.snowflake.engine.session import Session
-from firn_local.snowflake.sql.errors import INVALID_IDENTIFIER, compilation_error
+from firn_local.snowflake.engine.login_session import Session
+from firn_local.snowflake.sql.sql_errors import INVALID_IDENTIFIER, compilation_error
 from firn_local.snowflake.sql.statement import Statement
 
 _COLUMN = (

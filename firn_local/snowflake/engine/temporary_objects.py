@@ -9,7 +9,7 @@ from __future__ import annotations
 from fakesnow.info_schema import SQL_CREATE_LOAD_HISTORY_TABLE
 from sqlglot import Expr, exp
 
-from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.sql.statement import Statement
 
 HISTORY = "temp.main._fs_load_history"

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from firn_local.snowflake.privileges.requirements import ACCOUNT, Need, Needs
 from firn_local.snowflake.privileges.role_grants import Held, RoleGrants
-from firn_local.snowflake.sql.errors import compilation_error, missing, sql_error
+from firn_local.snowflake.sql.sql_errors import compilation_error, missing, sql_error
 
 INSUFFICIENT = (3001, "42501")
 NOT_ASSIGNED = (3013, "42501")

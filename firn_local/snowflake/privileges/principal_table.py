@@ -9,7 +9,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from firn_local.snowflake.sql.errors import missing
+from firn_local.snowflake.sql.sql_errors import missing
 from firn_local.snowflake.store.duckdb_store import Store
 
 SYSTEM_ROLES = ("ACCOUNTADMIN", "SECURITYADMIN", "USERADMIN", "SYSADMIN", "ORGADMIN", "PUBLIC")

@@ -12,7 +12,7 @@ import jwt
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from firn_local.snowflake.engine.account import Account
-from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import principal_table
 
 ADMIN_ROLE = "ACCOUNTADMIN"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from starlette.concurrency import run_in_threadpool
 
-from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.engine.login_session import Session
 
 Address = tuple[str, int]
 

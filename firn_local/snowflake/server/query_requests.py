@@ -25,11 +25,11 @@ from fakesnow.statement_type import DML_TYPE_IDS, statement_type_id
 from starlette.concurrency import run_in_threadpool
 
 from firn_local.snowflake.engine.cursor import Cursor
-from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.instance import LocalSnowflake
 from firn_local.snowflake.server import arrow_encoding, uploads
 from firn_local.snowflake.server.login_registry import Login
-from firn_local.snowflake.sql.errors import beginning_of, to_snowflake
+from firn_local.snowflake.sql.sql_errors import beginning_of, to_snowflake
 
 KEPT_REQUESTS = 256
 FATAL_EXIT_CODE = 70

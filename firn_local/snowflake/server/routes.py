@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from firn_local.snowflake.engine.account import Account
-from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.server import authentication, uploads
 from firn_local.snowflake.server.login_registry import Login, Registry
 from firn_local.snowflake.server.query_requests import Queries

@@ -14,7 +14,7 @@ import sqlglot
 from fakesnow.expr import normalise_ident
 from sqlglot import TokenType
 
-from firn_local.snowflake.sql.errors import SYNTAX, compilation_error
+from firn_local.snowflake.sql.sql_errors import SYNTAX, compilation_error
 
 _QUOTED = re.compile(
     r"""( '(?:[^'\\]|\\.|'')*' | "(?:[^"]|"")*" | \$\$.*?\$\$ | --[^\n]* | //[^\n]* | /\*.*?\*/ )""",

@@ -6,11 +6,11 @@ import duckdb
 from sqlglot import exp
 
 from firn_local.snowflake.engine.family import Execution, Family, Handler
-from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import enforcement
 from firn_local.snowflake.privileges.requirements import Need, on_account
-from firn_local.snowflake.sql.errors import LOCKED, duplicate, missing, sql_error, unsupported
 from firn_local.snowflake.sql.result_set import ResultSet
+from firn_local.snowflake.sql.sql_errors import LOCKED, duplicate, missing, sql_error, unsupported
 from firn_local.snowflake.sql.statement import Kind, Statement
 
 

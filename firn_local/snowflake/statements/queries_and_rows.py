@@ -1,6 +1,6 @@
 """Queries, INSERT, UPDATE, DELETE and TRUNCATE, which are fakesnow's, and MERGE, which is DuckDB's.
 
-DuckDB refuses a target row with several source rows, as Snowflake does. COPY is `copy_into`. Source: the MERGE page of
+DuckDB refuses a target row with several source rows, as Snowflake does. COPY is `copy_files`. Source: the MERGE page of
 Snowflake's SQL reference.
 """
 
@@ -14,10 +14,10 @@ from fakesnow.transforms.merge import operations
 from sqlglot import exp
 
 from firn_local.snowflake.engine.family import Execution, Family, Handler, as_it_is
-from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import requirements as needs
-from firn_local.snowflake.sql.errors import sql_error
 from firn_local.snowflake.sql.result_set import NUMBER, ResultSet
+from firn_local.snowflake.sql.sql_errors import sql_error
 from firn_local.snowflake.sql.statement import Statement
 
 DUPLICATE_ROW = (100090, "42P18")

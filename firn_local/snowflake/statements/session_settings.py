@@ -7,10 +7,10 @@ from typing import Any
 from sqlglot import Expr, exp
 
 from firn_local.snowflake.engine.family import Execution, Family, Handler, as_it_is
-from firn_local.snowflake.engine.session import DEFAULTS, Session
+from firn_local.snowflake.engine.login_session import DEFAULTS, Session
 from firn_local.snowflake.privileges import enforcement, principal_table, requirements
-from firn_local.snowflake.sql.errors import unsupported
 from firn_local.snowflake.sql.result_set import ResultSet, text_columns
+from firn_local.snowflake.sql.sql_errors import unsupported
 from firn_local.snowflake.sql.statement import Kind, Statement
 from firn_local.snowflake.sql.tokenizer import Tokenizer
 

@@ -11,12 +11,12 @@ from pyarrow.compute import match_like
 from sqlglot import Expr, exp
 
 from firn_local.snowflake.engine.family import Execution, Family, Handler, as_it_is
-from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import enforcement
 from firn_local.snowflake.privileges.requirements import ANY, Need
 from firn_local.snowflake.sql import data_types
-from firn_local.snowflake.sql.errors import missing, unsupported
 from firn_local.snowflake.sql.result_set import ResultSet, text_columns
+from firn_local.snowflake.sql.sql_errors import missing, unsupported
 from firn_local.snowflake.sql.statement import Statement
 from firn_local.snowflake.store import table_annotations
 from firn_local.snowflake.store.table_annotations import KnownColumn

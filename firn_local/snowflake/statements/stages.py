@@ -17,11 +17,11 @@ from fakesnow.transforms import stage
 from sqlglot import exp
 
 from firn_local.snowflake.engine.family import Execution, Family, Handler, as_it_is
-from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import enforcement, requirements
 from firn_local.snowflake.privileges import requirements as needed
-from firn_local.snowflake.sql.errors import SYNTAX, compilation_error, missing
 from firn_local.snowflake.sql.result_set import NUMBER, TEXT, ResultSet, text_columns
+from firn_local.snowflake.sql.sql_errors import SYNTAX, compilation_error, missing
 from firn_local.snowflake.sql.statement import Kind, Statement
 
 _DELETE = (

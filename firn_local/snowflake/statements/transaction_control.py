@@ -6,9 +6,9 @@ Written word by word: sqlglot has no START TRANSACTION, and passes over what may
 from __future__ import annotations
 
 from firn_local.snowflake.engine.family import Family
-from firn_local.snowflake.engine.session import Session
-from firn_local.snowflake.sql.errors import unsupported
+from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.sql.result_set import ResultSet, text_columns
+from firn_local.snowflake.sql.sql_errors import unsupported
 from firn_local.snowflake.sql.tokenizer import Tokenizer
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from firn_local.snowflake.sql.errors import CANCELED, LOCKED, sql_error
+from firn_local.snowflake.sql.sql_errors import CANCELED, LOCKED, sql_error
 
 MOST_WAITERS = 20
 POLL_SECONDS = 1.0

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import duckdb
 
-from firn_local.snowflake.sql.errors import LOCKED, sql_error
+from firn_local.snowflake.sql.sql_errors import LOCKED, sql_error
 from firn_local.snowflake.transactions.locks import CommitLog, TableLocks
 
 Work = Callable[[], int | None]

@@ -18,7 +18,7 @@ from firn.secrets import KafkaSecret, read_secret
 from firn_local.home import Home
 from firn_local.servers.broker import Broker
 from firn_local.stack.lifecycle import SERVERS
-from firn_local.stack.ports import with_ports
+from firn_local.stack.loopback_ports import with_ports
 
 pytestmark = pytest.mark.stack
 

@@ -14,14 +14,14 @@ import boto3
 import pytest
 
 from firn_local.home import Home
-from firn_local.servers.contract import NotHealthy
 from firn_local.servers.secrets_manager import SecretsManager
-from firn_local.stack import ports
+from firn_local.servers.server_contract import NotHealthy
+from firn_local.stack import loopback_ports
 
 
 class Process:
     def __init__(self, data: Path) -> None:
-        self.data, self.port = data, ports.choose(1)[0]
+        self.data, self.port = data, loopback_ports.choose(1)[0]
         self.start()
 
     def start(self) -> None:

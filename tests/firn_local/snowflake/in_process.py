@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from snowflake.connector.errors import DatabaseError
 
 from firn_local.snowflake.bootstrap import bootstrap
-from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.instance import LocalSnowflake
 from firn_local.snowflake.server.authentication import Refused, open_session
 

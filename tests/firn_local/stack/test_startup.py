@@ -18,7 +18,7 @@ from firn.errors import TerminalError
 from firn_local import process
 from firn_local.home import Home
 from firn_local.process import Launch
-from firn_local.servers.contract import NotHealthy, Server
+from firn_local.servers.server_contract import NotHealthy, Server
 from firn_local.stack import lifecycle
 from firn_local.stack.startup import Abandoned, Starter, StartError, each_in_order, needed_by, needing
 

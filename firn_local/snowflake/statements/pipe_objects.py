@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from firn_local.snowflake.engine.family import Family
-from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import enforcement, ownership
 from firn_local.snowflake.privileges.requirements import ANY, Need
-from firn_local.snowflake.sql.errors import compilation_error, duplicate, missing
 from firn_local.snowflake.sql.result_set import TEXT, TIME, ResultSet
+from firn_local.snowflake.sql.sql_errors import compilation_error, duplicate, missing
 from firn_local.snowflake.sql.tokenizer import Tokenizer
 from firn_local.snowflake.store.duckdb_store import Store
 

@@ -12,9 +12,9 @@ import pytest
 
 from firn.errors import TerminalError
 from firn_local.home import LOOPBACK, Home
-from firn_local.stack import ports
+from firn_local.stack import loopback_ports
 from firn_local.stack.lifecycle import SERVERS
-from firn_local.stack.ports import with_ports
+from firn_local.stack.loopback_ports import with_ports
 
 
 def test_ports_are_remembered(tmp_path: Path) -> None:
@@ -39,15 +39,15 @@ def test_a_server_that_is_new_in_this_version_gets_a_port_beside_the_remembered_
 
 
 def test_two_homes_do_not_share_a_port_while_one_of_them_listens() -> None:
-    (first,) = ports.choose(1)
+    (first,) = loopback_ports.choose(1)
     with socket.create_server((LOOPBACK, first)):
-        assert not ports.is_free(first)
-        assert first not in ports.choose(200)
-    assert ports.is_free(first)
+        assert not loopback_ports.is_free(first)
+        assert first not in loopback_ports.choose(200)
+    assert loopback_ports.is_free(first)
 
 
 def test_ports_stay_clear_of_those_the_system_lends_to_outgoing_connections() -> None:
-    assert all(port < 32_768 for port in ports.choose(50))
+    assert all(port < 32_768 for port in loopback_ports.choose(50))
 
 
 def test_a_port_in_use_is_an_error_that_names_server_port_and_way_out(

@@ -15,12 +15,12 @@ from sqlglot import Expr, exp
 
 from firn_local.snowflake.engine import context_functions
 from firn_local.snowflake.engine.family import Execution, Family, Handler, as_it_is
-from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import requirements
 from firn_local.snowflake.sql import data_types
-from firn_local.snowflake.sql.errors import INVALID_IDENTIFIER, SYNTAX, compilation_error, missing, unsupported
 from firn_local.snowflake.sql.parsing import INTERACTIVE
 from firn_local.snowflake.sql.result_set import ResultSet
+from firn_local.snowflake.sql.sql_errors import INVALID_IDENTIFIER, SYNTAX, compilation_error, missing, unsupported
 from firn_local.snowflake.sql.statement import Statement
 from firn_local.snowflake.store import table_annotations
 from firn_local.snowflake.store.table_annotations import Annotation, KnownColumn, Place

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firn_local.snowflake.engine.family import Family
-from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import enforcement, principal_table
 from firn_local.snowflake.privileges.grant_table import Grant
-from firn_local.snowflake.sql.errors import missing
 from firn_local.snowflake.sql.result_set import TEXT, TIME, ResultSet, text_columns
+from firn_local.snowflake.sql.sql_errors import missing
 from firn_local.snowflake.sql.tokenizer import Tokenizer
 
 _COLUMNS = [

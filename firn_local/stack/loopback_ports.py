@@ -10,7 +10,7 @@ import psutil
 
 from firn.errors import TerminalError
 from firn_local.home import LOOPBACK, Home
-from firn_local.servers.contract import Server
+from firn_local.servers.server_contract import Server
 
 # Below Linux's ephemeral ports (32768 and up): a remembered port must not be lent to some outgoing connection while
 # the stack is down.

@@ -18,10 +18,10 @@ from sqlglot import Expr, exp
 
 from firn_local.snowflake.engine import temporary_objects
 from firn_local.snowflake.engine.family import Execution, Family, Handler
-from firn_local.snowflake.engine.session import Session
+from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import requirements
-from firn_local.snowflake.sql.errors import TOO_LONG, sql_error, unsupported
 from firn_local.snowflake.sql.result_set import NUMBER, TEXT, ResultSet
+from firn_local.snowflake.sql.sql_errors import TOO_LONG, sql_error, unsupported
 from firn_local.snowflake.sql.statement import Statement
 
 FILE_NOT_FOUND = (91016, "22000")
