@@ -1,6 +1,6 @@
 """The logs of a sink's driver as a person reads them: the newest lines, what comes next, JSON as plain text.
 
-Not for writing them (`launch`, Spark's log4j2.properties). Both kinds rotate: older files have a number behind them.
+Not for writing them (`firn.supervisor.launcher`, Spark's log4j2.properties). Both kinds rotate.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SAID = {"event", "level", "timestamp", "firn_event", "firn_data", "exception", 
 
 
 def driver_log(settings: Settings, sink: str) -> Path:
-    """The file that holds all a sink's drivers say; older ones have a number behind it."""
+    """The log of a sink's drivers; rotated files have a number behind the name."""
     return settings.home / "logs" / f"sink-{sink}.log"
 
 
