@@ -1,4 +1,4 @@
-"""A world for a supervisor that a test holds in its hand: a clock that jumps, drivers, a ledger, an audience."""
+"""A world for a supervisor that a test controls: a clock that jumps, drivers, a ledger, a publisher."""
 
 from __future__ import annotations
 
@@ -178,8 +178,8 @@ class World:
     def run(self, **until: Callable[[], None]) -> Result:
         return self.supervisor.run()
 
-    def told(self, *names: str) -> list[str]:
-        """The events that were told, in order; of `names` only, if any."""
+    def emitted(self, *names: str) -> list[str]:
+        """The events that were emitted, in order; of `names` only, if any."""
         return [event for _, event, _ in self.events if not names or event in names]
 
     def when(self, event: str) -> float:

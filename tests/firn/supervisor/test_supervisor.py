@@ -23,7 +23,7 @@ def test_a_sink_runs_until_it_is_asked_to_end_and_gives_its_report() -> None:
     assert (outcome.kind, outcome.report) == ("ended", {"sink": "s"})
     assert world.driver.asked
     assert world.states() == ["starting", "running", "stopped"]
-    assert world.told() == ["started", "committed", "stopped"]
+    assert world.emitted() == ["started", "committed", "stopped"]
 
 
 @pytest.mark.parametrize("code", [-9, -11, 4, 1, 137])
@@ -32,7 +32,7 @@ def test_a_driver_that_was_killed_or_met_something_that_may_pass_is_started_agai
     world.script = {30: lambda: world.driver.end(code), 90: world.supervisor.ask}
     assert world.run().kind == "ended"
     assert len(world.drivers) == 2
-    assert world.told("restarting", "failed") == ["restarting"]
+    assert world.emitted("restarting", "failed") == ["restarting"]
     assert world.snapshot is not None
     assert (world.snapshot.restarts, world.snapshot.errors) == (1, 1)
 
@@ -47,7 +47,7 @@ def test_what_needs_a_person_fails_at_once_with_its_own_error(code: int, kind: t
     assert outcome.error.next_step == "Mend it with `firn x s.json`."
     assert world.notes[-1][1:] == (State.FAILED, "It broke. (there)"), "the next step may speak of the place"
     assert world.stats["terminal"] is True
-    assert world.told("failed") == ["failed"]
+    assert world.emitted("failed") == ["failed"]
 
 
 def test_restarts_without_progress_have_a_cap_and_growing_pauses() -> None:
@@ -80,7 +80,7 @@ def test_a_sink_whose_offsets_do_not_move_is_stalled_within_a_minute_and_recover
 
     world.script = {30: world.commit, 100: arrive, 300: lambda: world.commit(0), 330: world.supervisor.ask}
     world.run()
-    assert world.told("stalled", "recovered") == ["stalled", "recovered"]
+    assert world.emitted("stalled", "recovered") == ["stalled", "recovered"]
     assert 145 <= world.when("stalled") < 160
     assert 300 <= world.when("recovered") <= 301
     assert world.states() == ["starting", "running", "stalled", "running", "stopped"]
@@ -96,7 +96,7 @@ def test_records_that_wait_for_company_as_configured_are_no_stall() -> None:
 
     world.script = {100: arrive, 220: lambda: world.commit(0), 240: world.supervisor.ask}
     world.run()
-    assert "stalled" not in world.told()
+    assert "stalled" not in world.emitted()
 
 
 def test_a_broker_that_does_not_answer_is_a_stall_within_a_minute_and_recovers_with_its_answer() -> None:
@@ -184,7 +184,7 @@ def test_pause_ends_the_driver_and_resume_starts_another() -> None:
     world.run()
     assert world.drivers[0].asked
     assert len(world.drivers) == 2
-    assert world.told("paused", "resumed", "stalled") == ["paused", "resumed", "stalled"]
+    assert world.emitted("paused", "resumed", "stalled") == ["paused", "resumed", "stalled"]
     assert world.states()[:4] == ["starting", "running", "paused", "starting"]
     assert world.when("resumed") <= 400 + world.policy.idle + 1
 
@@ -289,7 +289,7 @@ class TestKeepAlive:
         world.script = {100: world.supervisor.ask}
         world.run()
         assert world.drivers == []
-        assert world.told("stalled") == ["stalled"]
+        assert world.emitted("stalled") == ["stalled"]
 
 
 def test_a_start_by_hand_clears_a_stop() -> None:
@@ -305,7 +305,7 @@ def test_a_look_that_began_before_a_start_by_hand_was_written_down_is_not_obeyed
     late: list[BackgroundCall[Any]] = []
 
     def in_time(call: Callable[[], Any]) -> BackgroundCall[Any]:
-        """The first look has read before the wish was written, and both come back later."""
+        """The first look has read before the request was written, and both come back later."""
         made: BackgroundCall[Any] = BackgroundCall(call)
         if len(late) < 2:
             late.append(made)
@@ -317,9 +317,9 @@ def test_a_look_that_began_before_a_start_by_hand_was_written_down_is_not_obeyed
     world.record = ControlRecord("s", DesiredState.STOPPED, "ann")
 
     def answer() -> None:
-        wish, look = late
+        request, look = late
         look.run()
-        wish.run()
+        request.run()
 
     asked: list[bool] = []
     world.script = {5: answer, 59: lambda: asked.append(world.drivers[0].asked), 60: world.supervisor.ask}
@@ -355,7 +355,7 @@ def test_a_run_that_was_fenced_by_one_that_lives_writes_nothing_over_its_state()
     outcome = world.run()
     assert isinstance(outcome.error, FencedError)
     assert world.notes[-1][1] is not State.FAILED
-    assert world.told("failed") == ["failed"]
+    assert world.emitted("failed") == ["failed"]
 
 
 def test_a_run_that_was_fenced_by_a_reset_has_failed() -> None:
@@ -374,7 +374,7 @@ def test_a_ledger_past_kafkas_end_is_told_once() -> None:
     world = World()
     world.script = {100: lambda: setattr(world, "next_offset", 50), 300: world.supervisor.ask}
     world.run()
-    assert world.told("ahead") == ["ahead"]
+    assert world.emitted("ahead") == ["ahead"]
 
 
 def test_lag_above_a_limit_is_told_once_and_again_after_it_was_gone() -> None:
@@ -387,7 +387,7 @@ def test_lag_above_a_limit_is_told_once_and_again_after_it_was_gone() -> None:
         world.script[second] = lambda records=records: behind(records)  # type: ignore[misc]
     world.script[100] = world.supervisor.ask
     world.run()
-    assert world.told("lagging") == ["lagging", "lagging"]
+    assert world.emitted("lagging") == ["lagging", "lagging"]
 
 
 def test_snowflake_that_takes_no_notes_ends_nothing() -> None:

@@ -1,4 +1,4 @@
-"""What a supervisor says is so: nothing over another's words, no recovery that is none, no wish that is overtaken."""
+"""What a supervisor reports is true: nothing over another run's report, no false recovery, no request overtaken."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_schedule_that_starts_nothing_changes_and_shows_nothing(record: Contro
     world.record, world.owner = record, Owner(1, "", 500.0)
     assert world.run().kind == "skipped"
     world.make_calls()
-    assert (world.notes, world.shown, world.told()) == ([], 0, [])
+    assert (world.notes, world.shown, world.emitted()) == ([], 0, [])
 
 
 def test_a_schedule_that_starts_a_sink_writes_its_state_down() -> None:
@@ -62,7 +62,7 @@ def test_commits_that_nobody_can_look_at_are_no_recovery_each_time() -> None:
     world.script = {30: world.commit, 60: lambda: setattr(world, "fault", SILENT), 600: world.supervisor.ask}
     world.script |= dict.fromkeys(range(120, 600, 20), world.commit)
     world.run()
-    assert world.told("stalled", "recovered") == ["stalled"]
+    assert world.emitted("stalled", "recovered") == ["stalled"]
 
 
 def test_another_start_of_the_driver_is_no_recovery() -> None:
@@ -75,7 +75,7 @@ def test_another_start_of_the_driver_is_no_recovery() -> None:
         430: world.supervisor.ask,
     }
     world.run()
-    assert world.told("stalled", "restarting", "recovered") == ["stalled", "restarting", "recovered"]
+    assert world.emitted("stalled", "restarting", "recovered") == ["stalled", "restarting", "recovered"]
     assert world.when("recovered") >= 400
 
 
@@ -142,7 +142,7 @@ def test_what_people_want_is_done_while_kafka_does_not_answer(keep_alive: bool) 
         200: lambda: world.request(DesiredState.STOPPED, "ann"),
     }
     assert world.run().kind == "stopped"
-    assert world.told("stalled", "recovered", "paused", "stopped") == ["stalled", "paused", "stopped"]
+    assert world.emitted("stalled", "recovered", "paused", "stopped") == ["stalled", "paused", "stopped"]
     assert 45 <= world.when("stalled") <= 60
     assert world.when("paused") <= 100 + world.policy.idle + 1
     assert world.now <= 200 + world.policy.idle + 1
@@ -152,7 +152,7 @@ def test_a_schedule_tells_no_stall_of_a_sink_that_was_stopped_while_kafka_does_n
     world = World(keep_alive=True)
     world.record, world.kafka_fault = ControlRecord("s", DesiredState.STOPPED, "ann"), SILENT
     assert world.run().kind == "skipped"
-    assert (world.told(), world.drivers) == ([], [])
+    assert (world.emitted(), world.drivers) == ([], [])
 
 
 @pytest.mark.parametrize("desired", [DesiredState.PAUSED, DesiredState.STOPPED])
@@ -177,7 +177,7 @@ def test_a_run_that_watches_tells_nothing_of_what_the_run_it_watches_does(desire
     look()
     assert said[0] == "running"
     assert said[-1] == "stopped" if desired is DesiredState.STOPPED else said[1] == "paused"
-    assert (world.told(), world.drivers, world.notes) == ([], [], [])
+    assert (world.emitted(), world.drivers, world.notes) == ([], [], [])
 
 
 def test_a_pause_is_no_restart() -> None:

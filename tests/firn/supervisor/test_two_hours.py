@@ -39,7 +39,7 @@ def test_two_hours_leave_memory_and_what_is_told_flat() -> None:
     def each_second() -> None:
         second(world)
         if world.now % 1800 == 1799:
-            told.update(world.told())
+            told.update(world.emitted())
             told["notes"] += len(world.notes)
             told["drivers"] += len(world.drivers) - 1
             # What is left is the supervisor's own.
