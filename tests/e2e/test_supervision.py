@@ -96,7 +96,7 @@ def test_a_killed_driver_is_started_again_and_stop_ends_the_sink(stack, tmp_path
         killed.send_signal(signal.SIGKILL)
         wait_until(lambda: total(stack, topic) > before, seconds=240, what="records flow again")
         assert not any(child.is_running() for child in family)
-        assert "started again" in log.read_text()
+        assert "restarts in" in log.read_text()
         sent = flowing.end()
         wait_until(lambda: total(stack, topic) == sent, seconds=90, what="all is committed")
         stack.run("sink", "stop", file)
