@@ -1,150 +1,103 @@
-"""Live checks of a sink: its credentials, endpoints, topics, subjects, and what it needs in Snowflake.
+"""Live checks of one sink: those of every sink, with what this one needs in Snowflake: tables, method, privileges.
 
-Not for the configuration itself (`firn.connector.parse`): it must be free of faults here. Nothing is changed anywhere.
+The one place that knows both the checks (`firn.operations.validation`) and the sink. Nothing is changed anywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
+from snowflake.connector import SnowflakeConnection
+
 from firn.connector.config import SinkConfig
-from firn.kafka import cluster
-from firn.kafka.client import KafkaClient, needs_secret
-from firn.operations.validation.endpoints import Endpoint, check_endpoint
-from firn.operations.validation.kafka_and_registry import (
-    broker_endpoints,
-    check_dead_letters,
-    check_subjects,
-    check_topics,
-    registry_endpoints,
-    snowflake_endpoint,
-)
-from firn.operations.validation.live_check import LiveCheck, Task, impatient, run_tasks
-from firn.registry.login import RegistryLogin
+from firn.errors import ConfigError
+from firn.operations.validation import sink_checks
+from firn.operations.validation.live_check import LiveCheck, guarded
+from firn.operations.validation.snowflake import check_objects, check_privileges
+from firn.provision.snowflake import session_of
 from firn.settings import Settings
-from firn.sinks.context import kafka_login, own_snowflake_login, registry_login, snowflake_login
-from firn.sinks.topics import NoTopicError, topics_of
-from firn.snowflake.connection import SnowflakeLogin
-from spark_jobs.sink.privileges import check_snowflake
-
-_NAMED = "named by the connector"
-
-
-@dataclass
-class _Found:
-    """What the checks found so far and later ones need; None where it could not be had."""
-
-    kafka: KafkaClient | None = None
-    value_registry: RegistryLogin | None = None
-    key_registry: RegistryLogin | None = None
-    login: SnowflakeLogin | None = None
-    topics: list[str] = field(default_factory=list)
+from firn.snowflake.connection import SnowflakeLogin, connect
+from firn.snowflake.identifiers import Namespace, check_table_map, table_for, written
+from firn.snowflake.tables import describe_named
+from spark_jobs.sink.methods import registry
+from spark_jobs.sink.privileges import sink_requirements
+from spark_jobs.sink.tables.loaders import loader_of
+from spark_jobs.sink.tables.privileges import filled_table
+from spark_jobs.sink.tables.target_tables import check_columns
+from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, TableLoader
 
 
 def live_checks(config: SinkConfig, settings: Settings) -> list[LiveCheck]:
     """Look at everything the sink will use, in about the time of the slowest answer. Never raises for what it finds."""
-    settings = impatient(settings)
-    found = _Found(topics=list(config.topics))
-    checks = run_tasks(_credential_tasks(config, settings, found))
-    checks += run_tasks(_regex_tasks(config, found))
-    checks += run_tasks(_endpoint_tasks(found))
-    return checks + run_tasks(_content_tasks(config, found, {check.subject for check in checks if check.state == "ok"}))
+    return sink_checks.live_checks(config, settings, check_snowflake)
 
 
-def _credential_tasks(config: SinkConfig, settings: Settings, found: _Found) -> Iterator[Task]:
-    def kafka_credentials() -> str:
-        kafka = kafka_login(config, settings)
-        kafka.librdkafka()  # a key or trust store that is not here, or cannot be used, shows now
-        found.kafka = kafka
-        return f"secret {settings.kafka_secret_id}" if needs_secret(config.kafka) else _NAMED
-
-    def registry_credentials() -> str:
-        found.value_registry = registry_login(config, config.value, settings)
-        found.key_registry = registry_login(config, config.key, settings)
-        pairs = ((found.value_registry, config.value.registry), (found.key_registry, config.key.registry))
-        used = {_NAMED if named else f"secret {settings.registry_secret_id}" for login, named in pairs if login}
-        return ", ".join(sorted(used)) or "no converter needs a registry"
-
-    def snowflake_credentials() -> str:
-        found.login = snowflake_login(config, settings)
-        return _NAMED if own_snowflake_login(config.snowflake, settings) else f"secret {settings.snowflake_secret_id}"
-
-    yield _reading("credentials kafka", kafka_credentials)
-    yield _reading("credentials registry", registry_credentials)
-    yield _reading("credentials snowflake", snowflake_credentials)
+def check_snowflake(config: SinkConfig, login: SnowflakeLogin, topics: Sequence[str]) -> Iterator[LiveCheck]:
+    """Log in and look. Raises FirnError where the login does not work; all else is a check."""
+    tables = dict.fromkeys(table_for(topic, config.table_map) for topic in topics)
+    yield from guarded("snowflake.topic2table.map", partial(_check_map, config, topics))
+    with connect(login, query_tag="firn sink validate") as connection:
+        who = session_of(connection)
+        yield LiveCheck("snowflake login", "ok", str(who))
+        yield from guarded("snowflake objects", partial(check_objects, connection, login))
+        look = _Tables(connection, config, Namespace(login.database, login.schema), who.role, {})
+        for table in tables:
+            yield from guarded(f"table {table}", partial(look.check, table))
+        loaders = {table: look.loaders.get(table) for table in tables}
+        yield from guarded(
+            "snowflake privileges",
+            lambda: check_privileges(connection, who.role, sink_requirements(connection, config, login, loaders)),
+        )
 
 
-def _reading(subject: str, read: Callable[[], str]) -> Task:
-    return Task(subject, lambda: [LiveCheck(subject, "ok", read())])
+def _check_map(config: SinkConfig, topics: Sequence[str]) -> list[LiveCheck]:
+    """Nothing where each topic has one table. Raises ConfigError."""
+    check_table_map(topics, config.table_map)
+    return []
 
 
-def _regex_tasks(config: SinkConfig, found: _Found) -> Iterator[Task]:
-    client = found.kafka
-    if config.topics_regex is None or client is None:
-        return
+@dataclass(frozen=True)
+class _Tables:
+    """Looks at target tables in one session. loaders: of the tables that were looked at and can be loaded."""
 
-    def run() -> Iterator[LiveCheck]:
+    connection: SnowflakeConnection
+    config: SinkConfig
+    namespace: Namespace
+    role: str
+    loaders: dict[str, TableLoader]
+
+    def check(self, table: str) -> list[LiveCheck]:
+        """Whether rows can go into a table, one check."""
+        loader = loader_of(self.connection, self.namespace, self.config, table)
+        filled = filled_table(self.namespace, table, loader)
+        subject, piped = f"table {written(filled)}", isinstance(loader, PipeLoader)
+        shape = describe_named(self.connection, filled)
+        if shape is None and (piped or not self.config.auto_create_tables):
+            step = "Create it: the sink creates no table for a pipe's SELECT."
+            step = step if piped else "Create it, or set auto.create.tables to true."
+            return [LiveCheck(subject, "failed", f"does not exist, or role {self.role} may not see it", step)]
+        self.loaders[table] = loader
+        if shape is None:
+            return [LiveCheck(subject, "ok", f"will be made (role {self.role} sees none)")]
         try:
-            found.topics = sorted(topics_of(cluster.admin_client(client), config))
-        except NoTopicError as error:
-            step = "Fine where topics come later: they are read from their beginning. Else correct topics.regex."
-            yield LiveCheck("topics.regex", "warning", error.what, step)
-        else:
-            yield LiveCheck("topics.regex", "ok", f"matches {len(found.topics)}: {', '.join(found.topics)}")
+            if isinstance(loader, PipeLoader):
+                if method := registry.find(self.config.method):
+                    method.check_table(self.connection, self.namespace, table, loader)
+            else:
+                check_columns(written(filled), shape.columns, loader)
+        except ConfigError as error:
+            return [LiveCheck(subject, "failed", error.what, error.next_step)]
+        return [LiveCheck(subject, "ok", self._description(table, loader, len(shape.columns)))]
 
-    yield Task("topics.regex", run)
-
-
-def _endpoint_tasks(found: _Found) -> Iterator[Task]:
-    endpoints: list[Endpoint] = []
-    if found.kafka:
-        endpoints += broker_endpoints(found.kafka)
-    for login in (found.value_registry, found.key_registry):
-        endpoints += registry_endpoints(login) if login else []
-    if found.login:
-        endpoints.append(snowflake_endpoint(found.login))
-    for endpoint in dict.fromkeys(endpoints):
-        yield Task(_connection(endpoint), partial(check_endpoint, endpoint))
-
-
-def _connection(endpoint: Endpoint) -> str:
-    return f"connection {endpoint.name}"
-
-
-def _content_tasks(config: SinkConfig, found: _Found, in_order: set[str]) -> Iterator[Task]:
-    """What only a login shows. Without a connection it is not tried: clients would wait for their time-outs."""
-
-    def task(subject: str, endpoints: list[Endpoint], look: Callable[[], Iterable[LiveCheck]]) -> Task:
-        if any(_connection(endpoint) in in_order for endpoint in endpoints):
-            return Task(subject, look)
-        untried = LiveCheck(subject, "failed", "not tried: there is no connection", "Correct the connection first.")
-        return Task(subject, lambda: [untried])
-
-    client, login, topics = found.kafka, found.login, found.topics
-    if client:
-        yield task("kafka login", broker_endpoints(client), lambda: check_topics(client, topics))
-        errors = config.errors
-        if errors.tolerance == "all" and errors.dead_letter_topic:
-            look = partial(check_dead_letters, client, errors.dead_letter_topic, errors.dead_letter_replication)
-            yield task("dead-letter topic", broker_endpoints(client), look)
-    for registry, wanted in _subjects(found):
-        look = partial(check_subjects, registry, wanted)
-        yield task("registry login", registry_endpoints(registry), look)
-    if login:
-        yield task("snowflake login", [snowflake_endpoint(login)], lambda: check_snowflake(config, login, topics))
-
-
-def _subjects(found: _Found) -> list[tuple[RegistryLogin, dict[str, str]]]:
-    """The subjects to look for in each registry: `<topic>-value` and `<topic>-key`, as serializers name them."""
-    values = {f"{topic}-value": f"values of topic {topic}" for topic in found.topics}
-    keys = {f"{topic}-key": f"keys of topic {topic}" for topic in found.topics}
-    wanted: list[tuple[RegistryLogin, dict[str, str]]] = []
-    if found.value_registry:
-        wanted.append((found.value_registry, values))
-    if found.key_registry and found.key_registry == found.value_registry:
-        values |= keys
-    elif found.key_registry:
-        wanted.append((found.key_registry, keys))
-    return wanted
+    def _description(self, table: str, loader: TableLoader, columns: int) -> str:
+        """How an existing table will be loaded."""
+        match loader:
+            case PipeLoader():
+                return f"exists ({columns}), loaded by the SELECT of pipe {self.namespace.qualified(table)}"
+            case ColumnsLoader():
+                evolves = "evolves" if loader.grow else "does not evolve"
+                return f"exists, its columns fit ({columns}), {evolves}"
+            case _:
+                return f"exists, its columns fit ({columns})"

@@ -1,6 +1,6 @@
 """Live checks of Kafka and the schema registry, and where each client connects to. Each answers with `LiveCheck`s.
 
-Not for Snowflake's objects and privileges: which ones a sink needs, only the sink knows (`spark_jobs.sink.validation`).
+Not for Snowflake's objects and privileges (`snowflake`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a live check says, and how several run beside each other: none hides another, none takes longer than its time.
 
-Not for what is checked (`firn.operations.validation.kafka_and_registry`, `spark_jobs.sink.validation`).
+Not for what is checked (`sink_checks`).
 """
 
 from __future__ import annotations
@@ -58,6 +58,14 @@ def failed(subject: str, error: FirnError) -> LiveCheck:
     """An error as a check."""
     where = f" ({error.where})" if error.where else ""
     return LiveCheck(subject, "failed", f"{error.what}{where}", error.next_step)
+
+
+def guarded(subject: str, look: Callable[[], Iterable[LiveCheck]]) -> list[LiveCheck]:
+    """The checks, or the error that ended them as one."""
+    try:
+        return list(look())
+    except FirnError as error:
+        return [failed(subject, error)]
 
 
 def run_tasks(tasks: Iterable[Task], *, seconds: float = TASK_SECONDS) -> list[LiveCheck]:

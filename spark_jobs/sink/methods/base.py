@@ -17,7 +17,7 @@ what rows are (`columns`, `metadata`), which ranges are read (`planner`), or who
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -33,8 +33,8 @@ from firn.ledger.positions import Ledger, Move
 from firn.ledger.table import LedgerTable
 from firn.operations.residue.finding import MethodResidue
 from firn.sinks.context import SinkContext
-from firn.snowflake.grants import Privilege
 from firn.snowflake.identifiers import Namespace
+from firn.snowflake.requirements import Requirement
 from spark_jobs.sink.values.reports import Receipt
 from spark_jobs.sink.values.table_loaders import TableLoader
 
@@ -79,18 +79,6 @@ class LedgerUpdate:
     batch: str
     moves: tuple[Move, ...]
     totals: Totals
-
-
-@dataclass(frozen=True)
-class MethodPrivileges:
-    """What a method needs beside the tables.
-
-    needed: in the order in which they are granted. instead: what to grant instead of a right to create, where the
-    object exists already and the role does not see it.
-    """
-
-    needed: tuple[Privilege, ...]
-    instead: Mapping[Privilege, Privilege] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -195,8 +183,8 @@ class IngestionMethod(Protocol):
         """
         ...
 
-    def privileges(self, connection: SnowflakeConnection, namespace: Namespace) -> MethodPrivileges:
-        """What the role needs for this method in this schema, as the objects there are now."""
+    def privileges(self, connection: SnowflakeConnection, namespace: Namespace) -> Sequence[Requirement]:
+        """What the role needs for this method beside the tables, as the objects of this schema are now."""
         ...
 
     def leftovers(

@@ -29,9 +29,10 @@ from firn_local.home import Home
 from spark_jobs.sink.methods.snowpipe.copy_into import copy_files
 from spark_jobs.sink.methods.snowpipe.files import ParquetFile
 from spark_jobs.sink.methods.snowpipe.stage import Stage
-from spark_jobs.sink.privileges import check_rights, check_snowflake
+from spark_jobs.sink.privileges import check_rights
 from spark_jobs.sink.tables.loaders import TableLoaders
 from spark_jobs.sink.tables.target_tables import ensure_variant_table
+from spark_jobs.sink.validation import check_snowflake
 from spark_jobs.sink.values.reports import Receipt, SchemaChangeRequest
 from tests.support.sinks import login_of
 from tests.support.snowflake import OwnUser, admin_sql, own_user

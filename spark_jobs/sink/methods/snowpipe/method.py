@@ -19,8 +19,9 @@ from firn.errors import ClaimAgainError, FirnError
 from firn.ledger.owner import Owner
 from firn.snowflake.faults import MissingObjectError
 from firn.snowflake.identifiers import Namespace
+from firn.snowflake.requirements import Requirement
 from firn.snowflake.transactions import transaction
-from spark_jobs.sink.methods.base import Claim, EpochSession, InSession, LedgerUpdate, MethodPrivileges, PartitionRange
+from spark_jobs.sink.methods.base import Claim, EpochSession, InSession, LedgerUpdate, PartitionRange
 from spark_jobs.sink.methods.snowpipe.copy_into import RefusedFilesError, copy_files
 from spark_jobs.sink.methods.snowpipe.files import PartitionFiles
 from spark_jobs.sink.methods.snowpipe.pipe_input_table import PipeInputTable, check_pipe
@@ -48,7 +49,7 @@ class Snowpipe:
         if isinstance(loader, PipeLoader):
             check_pipe(connection, namespace, table, loader)
 
-    def privileges(self, connection: SnowflakeConnection, namespace: Namespace) -> MethodPrivileges:
+    def privileges(self, connection: SnowflakeConnection, namespace: Namespace) -> list[Requirement]:
         """As `IngestionMethod.privileges`: for the stage."""
         return stage_privileges(connection, namespace)
 

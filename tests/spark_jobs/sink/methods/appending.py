@@ -21,6 +21,7 @@ from firn.ledger.table import LedgerTable
 from firn.operations.residue.finding import Finding
 from firn.snowflake.connection import execute
 from firn.snowflake.identifiers import Namespace
+from firn.snowflake.requirements import Requirement
 from firn.snowflake.tables import describe_named
 from firn.snowflake.transactions import transaction
 from spark_jobs.sink.methods.base import (
@@ -28,7 +29,6 @@ from spark_jobs.sink.methods.base import (
     EpochSession,
     InSession,
     LedgerUpdate,
-    MethodPrivileges,
     PartitionRange,
 )
 from spark_jobs.sink.values.reports import Receipt
@@ -69,8 +69,8 @@ class Appending:
         if isinstance(loader, PipeLoader) and describe_named(connection, loader.table) is None:
             raise ConfigError(f"Table not found: {loader.table}.")
 
-    def privileges(self, _connection: SnowflakeConnection, _namespace: Namespace) -> MethodPrivileges:
-        return MethodPrivileges(())
+    def privileges(self, _connection: SnowflakeConnection, _namespace: Namespace) -> list[Requirement]:
+        return []
 
     def leftovers(
         self, _connection: SnowflakeConnection, namespace: Namespace, sink: str, _owner: Owner | None
