@@ -1,1 +1,1 @@
-"""What is committed, who may commit, and what people want of each sink: the tables beside the target."""
+"""Positions, owner and desired state of each sink, and its schema changes: Firn's tables beside the target tables."""

@@ -1,7 +1,7 @@
 """The owner row of a sink as a value: which run holds it, when it was last heard of, and what it writes where.
 
-Also the rule that two sinks do not write one topic into one table. Not for its SQL (`ledger_rows`), nor for positions
-(`ledger`). FIRN_OFFSETS has fixed columns: the row keeps the run id in TOPIC_ID and a small JSON document in BATCH_ID.
+Also the rule that two sinks do not write one topic into one table. FIRN_OFFSETS has fixed columns: the row keeps the
+run id in TOPIC_ID and a small JSON document in BATCH_ID. Not for its SQL (`rows`), nor for `positions`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class SinkRunsError(TerminalError):
 
 
 class CleaningError(TerminalError):
-    """The sink's name is being retired: nobody may run it or set its positions until that has ended."""
+    """The sink's name is being retired: nobody may run the sink or set its positions until the clean has ended."""
 
 
 @dataclass(frozen=True)
 class Totals:
-    """What a sink has brought, over all its runs: rows, bytes of their texts, batches, and what it left out."""
+    """What a sink has loaded over all its runs: rows, bytes of their texts, batches, and what it left out."""
 
     records: int = 0
     bytes: int = 0
@@ -57,7 +57,7 @@ class Owner:
     claimed: whether a run ever claimed it (a reset may come first). shared: whether doubles were asked for
     (firn.share.target). letters: whether the sink ever had a dead-letter topic, so that some may be published that are
     not committed. cleaning: whether `firn sink clean` has begun to remove what the sink left; its last step removes
-    this row. totals: what the sink has brought; they move with the rows, in one transaction.
+    this row. totals: what the sink has loaded; they move with the rows, in one transaction.
     """
 
     epoch: int
@@ -143,10 +143,10 @@ def check_not_cleaning(sink: str, owner: Owner | None) -> None:
     """Raise CleaningError where a clean of the sink has begun and not ended."""
     if owner and owner.cleaning:
         raise CleaningError(
-            f"Sink {sink} is being cleaned since {spoken(owner.silent_seconds)}: what it needs may be gone already.",
+            f"Sink {sink} is being cleaned: `firn sink clean` began {spoken(owner.silent_seconds)} ago.",
             where=f"sink {sink}",
-            next_step="Let `firn sink clean <config>` end, or give it again where it was interrupted. Started after "
-            "that, the sink begins anew, where auto.offset.reset says.",
+            next_step="Wait until `firn sink clean <config>` ends, or run it again if it was interrupted. After that "
+            "the sink starts as a new one, where auto.offset.reset says.",
         )
 
 

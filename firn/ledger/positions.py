@@ -1,7 +1,7 @@
 """What is committed, what this run may write, and where each partition goes on: pure state, apart from its SQL.
 
-`ledger_table` keeps the same facts in Snowflake; docs/decisions/0001-commit-protocol.md says why. Not for what a batch
-does between these positions (`batch`), nor for who owns the sink (`ledger_owner`).
+`table` keeps the same facts in Snowflake; docs/decisions/0001-commit-protocol.md says why. Not for what a batch does
+between these positions, nor for who owns the sink (`owner`).
 """
 
 from __future__ import annotations

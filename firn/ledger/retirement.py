@@ -1,8 +1,8 @@
 """The end of a sink's name in the ledger: begun and ended under the ledger's lock, and nobody can claim in between.
 
 The owner row says that a clean has begun (`Owner.cleaning`): claims and resets are refused then, so nothing that is
-removed meanwhile is missed by anybody. The rows go last; they are what a clean that was killed is taken up by. Not for
-what else is removed (`clean`).
+removed meanwhile is missed by anybody. The rows go last: a clean that was killed goes on from them. Not for what else
+is removed (`firn.operations.clean`).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class LedgerRetirement(LedgerTable):
             raise TerminalError(
                 f"Sink {self._sink} was started or reset since it was looked at. Nothing was changed.",
                 where=self._name,
-                next_step="Look again, and decide again.",
+                next_step="Run the command again: it shows the new state.",
             )
 
 

@@ -1,4 +1,4 @@
-"""The statements of FIRN_OFFSETS, one place for each. Not for their order and what follows from it (`ledger_table`).
+"""The statements of FIRN_OFFSETS, one place for each. Not for their order and what follows from it (`table`).
 
 Snowflake's documented grammar: CREATE TABLE ... AS SELECT, UPDATE ... FROM, VALUES, DATEDIFF, SYSDATE
 (https://docs.snowflake.com/en/sql-reference/sql/create-table, .../update, .../functions/sysdate). All times are
@@ -159,8 +159,8 @@ class LedgerRows:
             raise TerminalError(
                 f"The ledger holds rows of sink {self._sink} more than once: {', '.join(twice)}.",
                 where=self._table,
-                next_step="Somebody changed it by hand. Look at the rows of this SINK with `firn sql` and leave one of "
-                "each: that with the position up to which the table holds all records.",
+                next_step="The ledger was edited by hand. Look at the rows of this SINK with `firn sql` and keep one "
+                "of each: the one with the position up to which the table holds all records.",
             )
 
 

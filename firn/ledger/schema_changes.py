@@ -1,7 +1,7 @@
 """The history of what sinks changed about tables: FIRN_SCHEMA_CHANGES, beside the tables.
 
 Statements: CREATE TABLE, INSERT, SELECT (https://docs.snowflake.com/en/sql-reference/sql/create-table, .../insert).
-Times are Snowflake's own. Not for making changes (`evolution`).
+Times are Snowflake's own. Not for making changes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The ledger in Snowflake: who may write for a sink, and where each partition goes on. Table FIRN_OFFSETS.
 
 One lock row (SINK = '') serialises claims and resets: keys are not enforced in Snowflake, and INSERTs do not wait for
-each other. Not for the statements themselves (`ledger_rows`). Reasons: docs/decisions/0001-commit-protocol.md.
+each other. Not for the statements themselves (`rows`), nor for retiring a sink (`retirement`). Reasons:
+docs/decisions/0001-commit-protocol.md.
 """
 
 from __future__ import annotations
@@ -99,16 +100,16 @@ class LedgerTable:
         epoch: int,
         batch_id: str,
         moves: Sequence[Move],
-        brought: Totals = Totals(),  # noqa: B008 - a value
+        loaded: Totals = Totals(),  # noqa: B008 - a value
     ) -> None:
         """The last statements of a batch's transaction: prove ownership, then move every partition.
 
-        brought: what the batch adds to the sink's totals.
+        loaded: what the batch adds to the sink's totals.
 
         Raises FencedError when this run does not own the sink any more and ClaimAgainError when a position is not
         where this batch started; both leave it to the caller to roll back.
         """
-        self._rewrite(connection, epoch, replace(self._owner, totals=self._owner.totals + brought))
+        self._rewrite(connection, epoch, replace(self._owner, totals=self._owner.totals + loaded))
         moved = self._rows.move(connection, batch_id, moves)
         if moved != len(moves):
             raise ClaimAgainError(f"{moved} of {len(moves)} partitions stood where this batch began.")
@@ -202,8 +203,8 @@ class LedgerTable:
             raise SinkRunsError(
                 f"Sink {self._sink} runs: {owner.sign_of_life}.",
                 where=self._name,
-                next_step="Stop it first: send it SIGTERM, or cancel its flow run. If it was killed, it counts as dead "
-                f"after {spoken(running_within)} without a sign of life, that is in "
+                next_step="Stop it first: `firn sink stop`, or cancel its flow run. If it was killed, it counts as "
+                f"dead after {spoken(running_within)} without a sign of life, that is in "
                 f"{spoken(running_within - owner.silent_seconds)}.",
             )
 
@@ -212,10 +213,10 @@ class LedgerTable:
     ) -> None:
         if moved := [str(where) for where, position in expected.items() if seen.get(where) != position]:
             raise TerminalError(
-                f"The ledger moved since the plan was made ({', '.join(moved)}): the sink ran, or somebody else reset "
-                "it. Nothing was changed.",
+                f"The ledger has moved since the plan was made ({', '.join(moved)}): the sink ran, or somebody else "
+                "reset it. Nothing was changed.",
                 where=f"{self._name}, sink {self._sink}",
-                next_step="Look again, and decide again.",
+                next_step="Run the command again: it shows the new state.",
             )
 
     def _lock(self, connection: SnowflakeConnection, *, above: int = 0) -> None:
@@ -227,7 +228,7 @@ class LedgerTable:
             raise TerminalError(
                 f"Table {self._name} has no lock row, or several.",
                 where=f"sink {self._sink}",
-                next_step="Somebody changed the ledger by hand: it must hold exactly one row with SINK = ''.",
+                next_step="The ledger was edited by hand: it must hold exactly one row with SINK = ''.",
             )
         self._rows.raise_epoch(connection, above)
 
@@ -255,7 +256,7 @@ class LedgerTable:
         return FencedError(
             f"Sink {self._sink} belongs to a newer run, or its offsets were reset: this run has stopped for good.",
             where=self._name,
-            next_step="Nothing is lost and nothing to do, unless two runs of one sink were not intended.",
+            next_step="Nothing is lost. Check why, if two runs of one sink were not intended.",
         )
 
 

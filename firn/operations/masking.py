@@ -1,4 +1,4 @@
-"""Secrets taken out of texts that leave the machine: the values that this sink's clients know, in every form.
+"""Masks secrets in texts that leave the machine: the values that this sink's clients know, in every form.
 
 The second line of defence: logs, states and messages hold no secret by themselves. Not for how values appear in tables
 (`firn.redaction`).

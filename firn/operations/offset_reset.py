@@ -1,8 +1,8 @@
 """Setting where a sink goes on: what is asked for, the plan that follows from it, and the act.
 
-The ledger is set first, under its lock and with a new epoch, so that no run can write in between; then the dead
-letters of these partitions are forgotten. Not for looking (`offsets`). Imports no Spark. Times are looked up by
-ListOffsets of the Kafka protocol.
+The ledger is set first, under its lock and with a new epoch, so that no run can write in between; then the published
+dead letters of these partitions are forgotten. Not for looking (`offsets`). Times are looked up by ListOffsets of the
+Kafka protocol.
 """
 
 from __future__ import annotations
@@ -123,9 +123,9 @@ def plan(chosen: Sequence[PartitionOffsets], target: Target, admin: cluster.Kafk
     there = {each.where: (each, each.seen) for each in chosen if each.seen is not None}
     if not there:
         raise TerminalError(
-            "There is no partition that could be reset.",
+            "There is no partition to reset.",
             where="Kafka",
-            next_step="`firn sink offsets <config>` shows what there is; make the topic first.",
+            next_step="`firn sink offsets <config>` lists the partitions; create the topic first.",
         )
     times = cluster.offsets(admin, there, target.number) if target.kind == "time" else {}
     steps, faults = [], []
@@ -155,8 +155,7 @@ def consequences(steps: Sequence[Step]) -> list[str]:
     texts = []
     if again:
         texts.append(
-            f"Records read again: up to {again}. The rows of the first time stay, so those that were loaded will be in "
-            "the table TWICE."
+            f"Records read again: up to {again}. Their rows stay, so those that were loaded will be in the table TWICE."
         )
     if skipped:
         texts.append(f"Records left out: up to {skipped}. They will NOT be in the table.")
@@ -184,17 +183,17 @@ def reset(
 
 
 def _forget(config: SinkConfig, client: KafkaClient, positions: Mapping[TopicPartition, int]) -> None:
-    """Else a bad record that is read again would be taken for one that became a dead letter already."""
+    """Otherwise a bad record that is read again would count as a dead letter that is published already."""
     try:
         forget_published(client, config.name, positions)
     except FirnError as error:
         if isinstance(error, PrivilegeError) and config.errors.dead_letter_topic is None:
             return  # a sink that never wrote letters needs no right to their group
         raise type(error)(
-            f"The ledger is reset, but not what is known of the dead letters: {error.what} Bad records that are read "
-            "again and were dead letters before would not become dead letters once more.",
+            f"The ledger is reset, but the published dead letters are not forgotten: {error.what} Bad records that are "
+            "read again would not become dead letters a second time.",
             where=error.where,
-            next_step=f"{error.next_step} Then give the same reset again, before the sink starts.",
+            next_step=f"{error.next_step} Then run the same reset again, before the sink starts.",
         ) from error
 
 

@@ -1,6 +1,6 @@
 """Where a sink stands: what the ledger says of each partition, what Kafka holds of it, and what that means.
 
-Not for changing it (`offset_reset`), nor for the progress of one run (`progress`). Imports no Spark.
+Not for changing it (`offset_reset`), nor for the progress of one run (`run_report`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A bundle for a bug report: how a sink is configured, how it is, what it said; without a secret in any of its files.
+"""A bundle for a bug report: configuration, status and logs of a sink, without a secret in any of its files.
 
-Each part is collected on its own: what cannot be reached is named, and hides nothing else. Where a secret could not be
-read, so that nobody knows what to mask, the logs stay out.
+Each part is collected on its own: a part that cannot be collected is named, and the others are there. Where a secret
+could not be read, so that nobody knows what to mask, the logs are left out.
 """
 
 from __future__ import annotations

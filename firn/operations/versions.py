@@ -1,4 +1,4 @@
-"""Which software runs here: for a report about it, nothing else."""
+"""Versions of the software on this machine, for a bug report."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A sink's configuration made ready to use: its logins, its topics, its consumer group."""
+"""A sink's configuration resolved for use: its logins, its topics, its consumer group."""

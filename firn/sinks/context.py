@@ -1,4 +1,4 @@
-"""Everything a run of one sink needs, put together once from its configuration, the settings and Secrets Manager.
+"""The context of a run: everything that it needs, resolved once from configuration, settings and Secrets Manager.
 
 A secret is read only where the configuration leaves something out.
 """
