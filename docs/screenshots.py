@@ -1,11 +1,11 @@
-"""Takes the pictures of docs/operations.md: the Prefect UI over a sink that runs, and over one that is stalled.
+"""Takes the pictures of docs/operations.md: the Prefect UI of a running sink and of a stalled one.
 
     FIRN_HOME=/tmp/pictures firn up && FIRN_HOME=/tmp/pictures python docs/screenshots.py
     FIRN_HOME=/tmp/pictures firn down --purge
 
-Needs Chromium; with Pillow installed the files get smaller. On an embedded stack of its own it deploys, lets
-orders flow for some minutes, takes the pictures, freezes the Kafka broker until the sink counts as stalled, takes that
-one too, and lets the broker go on. For people who change these pages; not run in CI.
+Needs Chromium; with Pillow installed the files are smaller. The program uses an embedded stack of its own: it deploys,
+produces orders for some minutes, and takes the pictures. Then it freezes the Kafka broker until the sink is stalled,
+takes that picture, and resumes the broker. CI does not run it.
 """
 
 from __future__ import annotations
