@@ -1,6 +1,6 @@
 """The converter of a key or value, as the sink's configuration names it: found by its format's folder.
 
-`firn.connector.converters` registers the formats; `decode/<family>/converter.py` makes their converters. Not for
+`firn.connector.formats` registers the formats; `decode/<family>/converter.py` makes their converters. Not for
 formats themselves: nothing here knows one.
 """
 

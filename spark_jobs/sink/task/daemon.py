@@ -12,13 +12,17 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from pyspark.daemon import manager
 
 import spark_jobs.sink.task.partition_task  # noqa: F401
+from firn.connector.formats import Format
 from firn.logs import configure_logging
+from spark_jobs.sink.decode.converters import registered
 
 if __name__ == "__main__":
     # Spark invalidates Python's import caches before every task, which reads the directory of each archive on the
     # path again: a tenth of a second. Its archives do not change while a worker lives.
     zipimport.zipimporter.invalidate_caches = lambda _self: None  # type: ignore[method-assign, assignment]
     configure_logging()
+    for each in Format:
+        registered(each)
     SchemaRegistryClient({"url": "http://localhost"})  # connects to nothing, and imports what the first use wants
     # Records come as millions of small objects without cycles, and each collection would look at all of them: half of
     # the time of reading. So a task collects once, at its end, and what was imported is left out.
