@@ -156,10 +156,11 @@ class EpochWatch:
 
 
 class Epoch:
-    """From one claim to the end of its stream."""
+    """From one claim to the end of its stream. Raises ConfigError for a method that cannot run, before it claims."""
 
     def __init__(self, context: SinkContext, parts: RunParts) -> None:
         self._context, self._parts = context, parts
+        self._method = registry.of(context.config.method)
         self._seen: dict[TopicPartition, KafkaPartition] = {}
 
     def run(self) -> None:
@@ -223,7 +224,7 @@ class Epoch:
             return
         config, parts = self._context.config, self._parts
         session = EpochSession(self._context, connection, parts.table, ledger.epoch)
-        method = registry.of(config.method).driver_side(session)
+        method = self._method.driver_side(session)
         claim = Claim(ledger, parts.table.owner(connection), {w.topic: seen.topic_id for w, seen in self._seen.items()})
         stream = self._new_stream(session, method, claim, heartbeat)
         watch = EpochWatch(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _OPEN, _CLOSE = "(", ")"
 _NAME = "IDENTIFIER"
-_QUOTED = {_NAME, "STRING", "RAW_STRING", "HEREDOC_STRING"}
+_QUOTED = {_NAME, "STRING", "RAW_STRING", "HEREDOC_STRING", "NATIONAL_STRING"}
 """Types of tokens, as sqlglot calls them: a name in double quotes, and the kinds of texts."""
 
 
@@ -99,8 +99,12 @@ def _sources(tokens: list[Token]) -> Iterator[tuple[int, int]]:
     wanted = ("TABLE", _OPEN, "DATA_SOURCE", _OPEN, "TYPE", "=>", "", _CLOSE, _CLOSE)
     for at in range(len(tokens) - len(wanted) + 1):
         found = tokens[at : at + len(wanted)]
-        if tuple(map(_word, found)) == wanted and found[6].text.upper() == "STREAMING":
+        if tuple(map(_word, found)) == wanted and _is_streaming(found[6]):
             yield found[0].start, found[-1].end + 1
+
+
+def _is_streaming(token: Token) -> bool:
+    return token.token_type.name != _NAME and token.text.upper() == "STREAMING"
 
 
 def _matches_by_name(options: list[Token]) -> bool:

@@ -135,3 +135,11 @@ def test_no_text_breaks_it(noise: str) -> None:
     for text in (noise, f"COPY INTO T FROM (SELECT {noise} FROM {SOURCE})", f"{noise} {SOURCE} {noise}"):
         with suppress(UnreadableError):
             read_definition(text)
+
+
+def test_the_type_of_a_source_is_a_text_and_no_name() -> None:
+    assert read_definition('COPY INTO T FROM (SELECT $1 FROM TABLE(DATA_SOURCE(TYPE => "STREAMING")))') is None
+
+
+def test_a_national_text_may_hold_any_mark() -> None:
+    assert select_of(f"COPY INTO T FROM (SELECT $1:a || N'(' FROM {SOURCE})") == "SELECT $1:a || N'(' FROM L"
