@@ -25,8 +25,8 @@ demo: setup ## Run the whole pipeline: orders from Kafka to typed tables
 	@$(BIN)/firn pipeline $(ARGS)
 	@echo "The stack is still running. Stop it with: make down" >&2
 
-test: setup ## Run all quick tests on a stack of their own, in two processes (ARGS="-k name" selects; ARGS="-n 0": one process)
-	@$(BIN)/python -m pytest -n 2 -m "not full" $(ARGS)
+test: setup ## Run all quick tests on a stack of their own, in three processes (ARGS="-k name" selects; ARGS="-n 0": one process)
+	@$(BIN)/python -m pytest -n 3 -m "not full" $(ARGS)
 
 test-full: setup ## Run all tests, including the long fault matrices
 	@$(BIN)/python -m pytest $(ARGS)

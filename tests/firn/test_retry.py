@@ -144,7 +144,7 @@ def test_work_that_runs_for_long_says_its_reason_each_time_it_starts_over(caplog
 
 
 def test_a_single_call_says_its_reason_once(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("DEBUG")
+    caplog.set_level("DEBUG", "firn.retry")
     _, call = failing(3, TransientError("not yet"))
     assert with_retries(60.0, call) == "done"
     said = [record.levelname for record in caplog.records if record.name == "firn.retry"]  # not other tests' threads

@@ -136,7 +136,7 @@ def test_a_table_that_needs_nothing_special_passes_and_a_pipe_to_nowhere_does_no
 
 def test_the_privileges_it_names_are_enough_and_none_is_missing_here(bench: Bench) -> None:
     for _ in ("before the first start", "after it"):
-        needed = bench.method.privileges(bench.task, bench.namespace).needed
+        needed = [each.privilege for each in bench.method.privileges(bench.task, bench.namespace)]
         assert held_privileges(bench.task, str(bench.task.role)).missing(needed) == []
         bench.claim()
 
