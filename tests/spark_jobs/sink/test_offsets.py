@@ -299,9 +299,9 @@ def test_dead_letters_of_the_partitions_that_were_reset_are_forgotten_and_no_oth
         monkeypatch.setattr(offset_reset, "forget_published", forget)
 
     fail(TransientError("Kafka does not answer."))
-    with pytest.raises(TransientError, match=r"ledger is reset, but the published dead letters are not forgotten") as raised:
+    with pytest.raises(TransientError, match="but the published dead letters are not forgotten") as raised:
         reset(sink.config, sink.table, connection, sink.topic.client, step)
-    assert "give the same reset again" in raised.value.next_step
+    assert "run the same reset again" in raised.value.next_step
     assert sink.letters() == {0: (7, "known"), 1: (7, "known")}
     fail(PrivilegeError("Not allowed."))  # is no fault of a sink without dead letters
     reset(sink.config, sink.table, connection, sink.topic.client, sink.plan("latest")[:1])
