@@ -105,6 +105,8 @@ WATCHING = (P.WATCHING, P.WATCHING_PAUSED)
 DRIVERLESS = (P.DECIDING, P.WAITING, P.PAUSED, P.STOPPED, P.FENCED)
 PROGRESSING = (P.DECIDING, P.WATCHING, P.WAITING, *DRIVING)
 """Phases in which offsets should move, or somebody should be able to say why they do not."""
+CHANGES_SOON = (P.DECIDING, P.WAITING, P.STARTING, P.STOPPING, P.STOPPED, P.FENCED)
+"""Phases that do not last: the next look ends them, or the driver does."""
 _SAME = None
 _EXITS = (E.EXITED, E.EXITED_WITH_ERROR)
 

@@ -14,7 +14,7 @@ from firn.supervisor.actions import ActionExecutor
 from firn.supervisor.desired_state import LookReader
 from firn.supervisor.detectors import LagDetector
 from firn.supervisor.job import Policy, Result, SupervisedJob
-from firn.supervisor.machine import DRIVING, PROGRESSING, Event, Phase
+from firn.supervisor.machine import CHANGES_SOON, DRIVING, PROGRESSING, Event, Phase
 from firn.supervisor.poller import Background, BackgroundThread
 from firn.supervisor.ports import Clock, Publisher, SystemClock
 
@@ -153,4 +153,4 @@ class Supervisor:
         phase, stalled = self._run.machine.phase, self._run.machine.stalled
         paused = phase in (Phase.PAUSED, Phase.WATCHING_PAUSED, Phase.PAUSING)
         waits = self._run.figures.waiting > 0 and not paused  # nothing but a request changes a job that is paused
-        return waits or stalled or phase in (Phase.DECIDING, Phase.WAITING, Phase.STARTING, Phase.FENCED)
+        return waits or stalled or phase in CHANGES_SOON

@@ -198,6 +198,17 @@ def test_stop_ends_driver_and_supervision() -> None:
     assert world.notes[-1][1] is State.STOPPED
 
 
+@pytest.mark.parametrize(("claims", "second"), [(False, 30), (True, 599)])
+def test_a_stopped_sink_without_heartbeats_ends_its_supervision_within_seconds(claims: bool, second: int) -> None:
+    """Before the claim each look reads the request; afterwards the one of the idle interval does."""
+    world = World(idle=600.0)
+    if not claims:
+        world.begin = lambda driver: None
+    world.script = {second: lambda: world.request(DesiredState.STOPPED, "ann")}
+    assert world.run().kind == "stopped"
+    assert world.now <= second + 2 * world.policy.look + 2
+
+
 def test_what_is_wanted_is_seen_within_the_look_interval_while_records_flow() -> None:
     world = World()
     world.each_second = world.commit
@@ -336,8 +347,8 @@ def test_a_sink_that_is_wanted_again_before_it_has_stopped_goes_on() -> None:
     world.script = {
         45: stubborn,
         50: lambda: world.request(DesiredState.STOPPED, "ann"),
-        100: lambda: world.driver.end(0, report={"sink": "s"}),
-        101: lambda: world.request(DesiredState.RUNNING, "ann"),
+        101: lambda: world.driver.end(0, report={"sink": "s"}),
+        102: lambda: world.request(DesiredState.RUNNING, "ann"),  # before the next look
         200: world.supervisor.ask,
     }
     assert world.run().kind == "ended"
