@@ -202,8 +202,8 @@ class Machine:
         self.phase = transition.phase
         if event in (E.STALLED, E.RECOVERED):
             self.stalled = event is E.STALLED
-        elif self.phase in (P.PAUSED, P.WATCHING_PAUSED, P.ENDED):
-            self.stalled = False
+        elif self.phase in (P.PAUSED, P.WATCHING_PAUSED, P.ENDED) or event is E.HOLDER_GONE:
+            self.stalled = False  # nothing is to move, or it was another run's: neither is a recovery
         return transition.actions
 
     @property

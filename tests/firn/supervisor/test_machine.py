@@ -135,5 +135,14 @@ def test_a_stall_outlives_restarts_and_ends_with_a_pause() -> None:
     assert states == [State.STALLED] * 5 + [State.PAUSED]
 
 
+def test_a_stall_of_a_run_that_is_watched_ends_with_the_takeover() -> None:
+    made = Machine(Phase.WATCHING)
+    made.handle(Event.STALLED)
+    actions = made.handle(Event.HOLDER_GONE)
+    assert actions is not None
+    assert Action.EMIT_RECOVERED not in actions
+    assert (made.state, made.handle(Event.RECOVERED)) == (State.STARTING, None)
+
+
 def test_a_driver_that_is_asked_to_end_keeps_the_state_before() -> None:
     assert [Machine(phase).state for phase in (*LEAVING, Phase.ENDING)] == [None] * 4

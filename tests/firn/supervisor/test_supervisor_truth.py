@@ -79,6 +79,24 @@ def test_another_start_of_the_driver_is_no_recovery() -> None:
     assert world.when("recovered") >= 400
 
 
+def test_a_takeover_from_a_run_that_hung_is_no_recovery() -> None:
+    world = World(keep_alive=True)
+    world.owner = Owner(4, "other", 3.0)
+    world.script = {
+        100: lambda: setattr(world, "end_offset", 15),
+        300: lambda: setattr(world, "owner", Owner(4, "other", 95.0)),
+        304: lambda: world.driver.tells("started", epoch=5),
+        305: lambda: setattr(world, "owner", None),
+        400: lambda: world.commit(0),
+        430: world.supervisor.ask,
+    }
+    world.begin = lambda driver: None
+    world.run()
+    assert len(world.drivers) == 1
+    assert world.emitted("stalled", "recovered", "committed") == ["stalled", "committed"]
+    assert world.states() == ["starting", "running", "stopped"]
+
+
 def test_a_paused_sink_asks_snowflake_as_seldom_as_an_idle_one_though_records_wait() -> None:
     world = World()
     world.script = {
