@@ -27,9 +27,13 @@ from firn.supervisor.snapshot import Snapshot
 from firn.supervisor.statistics import RollingStatistics
 
 _LOGGED = {
-    Event.HELD_ELSEWHERE: "Another run holds %s and lives.",
-    Event.HOLDER_GONE: "The run that held %s gives no sign of life any more.",
+    (Phase.DECIDING, Event.HELD_ELSEWHERE): (logging.INFO, "Another run holds %s and lives: this one watches it."),
+    (Phase.WATCHING, Event.HOLDER_GONE): (
+        logging.WARNING,
+        "The run that held %s gives no sign of life any more: this one takes over.",
+    ),
 }
+"""Level and sentence of what a start by schedule finds. Of a fenced driver the same events say nothing to log."""
 log = logging.getLogger(__name__)
 
 
@@ -95,14 +99,15 @@ class ActionExecutor:
 
     def handle(self, event: Event, diagnosis: Diagnosis | None = None) -> None:
         """Give an event to the machine, show what has changed, do what it says."""
-        actions = self.machine.handle(event)
+        phase, actions = self.machine.phase, self.machine.handle(event)
         if actions is None:
             return
         if self.machine.stalled and event is not Event.STALLED:
             diagnosis = None  # what stalls the job says more than another restart
         self._become(self.machine.state, diagnosis)
-        if event in _LOGGED:
-            log.warning(_LOGGED[event], self.job)
+        if (phase, event) in _LOGGED:
+            level, sentence = _LOGGED[phase, event]
+            log.log(level, sentence, self.job)
         for action in actions:
             self.actions[action]()
 

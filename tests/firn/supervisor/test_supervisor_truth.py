@@ -13,7 +13,7 @@ from firn.errors import TransientError
 from firn.ledger.control_record import ControlRecord, DesiredState, State
 from firn.ledger.owner import Owner
 from firn.supervisor.poller import BackgroundCall
-from tests.support.supervision import BEGUN, SILENT, World
+from tests.support.supervision import BEGUN, SILENT, World, error
 
 
 class SlowWorld(World):
@@ -95,6 +95,38 @@ def test_a_takeover_from_a_run_that_hung_is_no_recovery() -> None:
     assert len(world.drivers) == 1
     assert world.emitted("stalled", "recovered", "committed") == ["stalled", "committed"]
     assert world.states() == ["starting", "running", "stopped"]
+
+
+def test_a_schedule_logs_that_it_watches_and_warns_that_it_takes_over(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(keep_alive=True)
+    world.owner = Owner(4, "other", 3.0)
+    world.script = {
+        200: lambda: setattr(world, "owner", Owner(4, "other", 95.0)),
+        240: lambda: setattr(world, "owner", None),
+        300: world.supervisor.ask,
+    }
+    with caplog.at_level("INFO"):
+        world.run()
+    assert [(each.levelname, each.getMessage()) for each in caplog.records] == [
+        ("INFO", "Another run holds sink s and lives: this one watches it."),
+        ("WARNING", "The run that held sink s gives no sign of life any more: this one takes over."),
+    ]
+
+
+@pytest.mark.parametrize("holder", ["", "newer"])
+def test_a_fenced_driver_says_by_its_error_alone_that_it_lost_the_sink(
+    caplog: pytest.LogCaptureFixture, holder: str
+) -> None:
+    world = World()
+
+    def fence() -> None:
+        world.owner = Owner(9, holder, 1.0)
+        world.driver.end(5, error=error(5))
+
+    world.script = {50: fence}
+    with caplog.at_level("INFO"):
+        assert world.run().kind == "failed"
+    assert caplog.messages == []
 
 
 def test_a_paused_sink_asks_snowflake_as_seldom_as_an_idle_one_though_records_wait() -> None:
