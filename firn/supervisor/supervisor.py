@@ -111,6 +111,7 @@ class Supervisor:
         run.seen = seen
         if not fault:
             if run.figures.looked(run.now, seen, ledger=ledger):
+                run.handle(Event.COMMITTED)  # of a driver whose own word did not come
                 run.progressed()
                 run.reporter.expect_figures()
             run.stalls.answered(run.now, run.figures.waiting)

@@ -65,6 +65,16 @@ def test_commits_that_nobody_can_look_at_are_no_recovery_each_time() -> None:
     assert world.emitted("stalled", "recovered") == ["stalled"]
 
 
+def test_a_commit_that_only_the_ledger_shows_ends_the_start() -> None:
+    world = World()
+    world.begin = lambda driver: None
+    world.end_offset = 10
+    world.script = {30: lambda: setattr(world, "next_offset", 10), 60: world.supervisor.ask}
+    world.run()
+    assert world.states() == ["starting", "running", "stopped"]
+    assert next(at for at, state, _ in world.notes if state is State.RUNNING) <= 30 + world.policy.look + 1
+
+
 def test_another_start_of_the_driver_is_no_recovery() -> None:
     world = World()
     world.script = {
