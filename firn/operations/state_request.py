@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 
 from firn.connector.config import SinkConfig
-from firn.errors import TerminalError, TransientError
+from firn.errors import FirnError, TerminalError, TransientError
 from firn.ledger.control import ControlTable, requester
 from firn.ledger.control_record import ControlRecord, DesiredState, State
 from firn.ledger.owner import spoken
@@ -24,11 +24,22 @@ ACTIONS = {"pause": DesiredState.PAUSED, "resume": DesiredState.RUNNING, "stop":
 _LOOK_SECONDS = 2.0
 _RECENT_SECONDS = 180.0
 """A supervisor that reported within this time counts as alive; an idle one may be silent for longer."""
+_START = "start the sink with `firn sink run <config>`, or wait for the schedule of its deployment."
+_READS = "its supervisor reads the request within 30 s; the driver ends after its current batch."
+_UNSEEN = {
+    DesiredState.RUNNING: f"If no supervisor runs, {_START}",
+    DesiredState.PAUSED: f"If it runs, {_READS}",
+    DesiredState.STOPPED: f"If it runs, {_READS} Nothing starts it again before `firn sink resume <config>`.",
+}
+"""What follows from a request of a sink that cannot be seen."""
 
 
 @dataclass(frozen=True)
 class StateRequest:
-    """A request that stands in FIRN_SINKS. state_before: of the sink when it was made; consequence: what follows."""
+    """A request that stands in FIRN_SINKS. state_before: of the sink when it was made; consequence: what follows.
+
+    A look that fails does not hold the request up: the state before it is unknown then.
+    """
 
     sink: str
     action: str
@@ -47,13 +58,14 @@ def request_state(context: SinkContext, observer: Observer, action: str, file: s
     Raises what Snowflake and Secrets Manager raise.
     """
     sink, desired, by = context.config, ACTIONS[action], requester()
-    before = observer.ask_ledger()
+    before, fault = _look(observer)
     with connect(context.login, query_tag=f"firn sink {sink.name}") as connection:
         table = ControlTable(context.namespace, sink.name)
         table.ensure(connection)
         table.request(connection, desired, by)
-    consequence = _consequence(sink, desired, before).replace("<config>", file)
-    return StateRequest(sink.name, action, desired, by, diagnose(sink, before).state, consequence)
+    diagnosis = diagnose(sink, before, fault)
+    follows = _consequence(sink, desired, before) if before else f"{diagnosis.reason} {_UNSEEN[desired]}"
+    return StateRequest(sink.name, action, desired, by, diagnosis.state, follows.replace("<config>", file))
 
 
 def wait_for_state(sink: SinkConfig, observer: Observer, desired: DesiredState, *, seconds: float, file: str) -> None:
@@ -75,16 +87,21 @@ def wait_for_state(sink: SinkConfig, observer: Observer, desired: DesiredState, 
         time.sleep(_LOOK_SECONDS)
 
 
+def _look(observer: Observer) -> tuple[Observation | None, FirnError | None]:
+    """What Snowflake says of the sink, or why it says nothing: a slow warehouse, a ledger that may not be read."""
+    try:
+        return observer.ask_ledger(), None
+    except FirnError as fault:
+        return None, fault
+
+
 def _consequence(sink: SinkConfig, desired: DesiredState, before: Observation) -> str:
     """What happens next, and who does it; or that nobody is there to do it."""
     record, runs = before.record, before.owner is not None and before.owner.runs(running_within(sink))
     if desired is DesiredState.RUNNING:
         if runs:
             return "A run owns the sink already, and is alive."
-        return (
-            f"{_last_report(record)} If no supervisor runs, start the sink with `firn sink run <config>`, or wait for "
-            "the schedule of its deployment."
-        )
+        return f"{_last_report(record)} If no supervisor runs, {_START}"
     if runs and (record is None or record.updated_at is None):
         return (
             "The run that owns the sink has no supervisor, so nothing ends it. Send it SIGTERM, or cancel its run. "
