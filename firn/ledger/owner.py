@@ -14,6 +14,13 @@ from typing import Any
 from firn.errors import TerminalError
 from firn.snowflake.identifiers import quoted
 
+REFUSED_FILES = "refused_files"
+"""Key of `Owner.method_state`: paths in the stage of the files that COPY refused, which clean-ups leave.
+
+A method's state is its own affair. This key is known here too, for an older Firn kept the list in the document as
+`kept`: its list is read, so that an upgrade loses no file, and written, so that a downgrade loses none either.
+"""
+
 
 class SharedTargetError(TerminalError):
     """Another sink writes the same topic into the same table: every record would be there twice."""
@@ -77,7 +84,8 @@ class Owner:
         try:
             read = json.loads(document)
             targets = {str(topic): str(table) for topic, table in read["targets"].items()}
-            state = dict(read.get("method_state") or {})
+            refused = [str(path) for path in read.get("kept") or ()]
+            state = dict(read.get("method_state") or ({REFUSED_FILES: refused} if refused else {}))
             claimed, shared = read.get("claimed") is not False, read.get("shared") is True
             letters, cleaning = read.get("letters") is True, read.get("cleaning") is True
             totals = Totals.of(read.get("totals"))
@@ -88,7 +96,9 @@ class Owner:
     @property
     def document(self) -> str:
         """What the row keeps in BATCH_ID; `of` reads it."""
-        document: dict[str, object] = {"targets": dict(self.targets)}
+        # An older Firn counts a document without `kept` as empty.
+        kept = list(self.method_state.get(REFUSED_FILES) or ())
+        document: dict[str, object] = {"targets": dict(self.targets), "kept": kept}
         if self.method_state:
             document["method_state"] = dict(self.method_state)
         if not self.claimed:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from firn.ledger.owner import Owner, SharedTargetError, Totals, check_targets, spoken
+from firn.ledger.owner import REFUSED_FILES, Owner, SharedTargetError, Totals, check_targets, spoken
 
 
 @pytest.mark.parametrize(
@@ -24,6 +26,21 @@ def test_a_document_is_read_as_it_was_written(owner: Owner) -> None:
 )
 def test_a_document_of_another_shape_counts_as_empty(text: str) -> None:
     assert Owner.of(3, "run", 1.0, text) == Owner(3, "run", 1.0)
+
+
+def test_files_that_an_older_version_kept_are_refused_files_until_a_method_says_otherwise() -> None:
+    kept = '{"targets": {"a": "A"}, "kept": ["s/A/a/1.parquet"]'
+    assert Owner.of(1, "", 0.0, f"{kept}}}").method_state == {REFUSED_FILES: ["s/A/a/1.parquet"]}
+    newer = Owner.of(1, "", 0.0, f'{kept}, "method_state": {{"{REFUSED_FILES}": ["2"]}}}}')
+    assert newer.method_state == {REFUSED_FILES: ["2"]}
+    assert Owner.of(1, "", 0.0, '{"targets": {}, "kept": []}').method_state == {}
+
+
+@pytest.mark.parametrize(("state", "kept"), [({}, []), ({"a": 1}, []), ({REFUSED_FILES: ["1"], "a": 1}, ["1"])])
+def test_a_document_has_what_an_older_version_reads(state: dict[str, object], kept: list[str]) -> None:
+    """Without both of these keys it counts the whole document as empty: targets, totals, whether it is cleaned."""
+    document = json.loads(Owner(1, "r", 0.0, {"t": "T"}, state).document)
+    assert (document["targets"], document["kept"]) == ({"t": "T"}, kept)
 
 
 def test_every_shared_target_is_named_at_once() -> None:

@@ -10,24 +10,24 @@ from collections.abc import Iterable
 
 from snowflake.connector import SnowflakeConnection
 
-from firn.ledger.owner import Owner
+from firn.ledger.owner import REFUSED_FILES, Owner
 from firn.ledger.table import LedgerTable
-
-_KEY = "refused_files"
 
 
 def refused_files(owner: Owner | None) -> tuple[str, ...]:
     """The paths in the stage, in the order in which COPY refused them; none before the first claim."""
-    return tuple(map(str, owner.method_state.get(_KEY) or ())) if owner else ()
+    return tuple(map(str, owner.method_state.get(REFUSED_FILES) or ())) if owner else ()
 
 
 def remember_refused(table: LedgerTable, connection: SnowflakeConnection, epoch: int, paths: Iterable[str]) -> None:
     """Add these paths. Raises FencedError where the run does not hold the sink any more."""
     table.update_method_state(
-        connection, epoch, lambda state: {**state, _KEY: list(dict.fromkeys((*(state.get(_KEY) or ()), *paths)))}
+        connection,
+        epoch,
+        lambda state: {**state, REFUSED_FILES: list(dict.fromkeys((*(state.get(REFUSED_FILES) or ()), *paths)))},
     )
 
 
 def forget_others(table: LedgerTable, connection: SnowflakeConnection, epoch: int, paths: Iterable[str]) -> None:
     """Remember these paths alone: the others are not in the stage any more. Errors as `remember_refused`."""
-    table.update_method_state(connection, epoch, lambda state: {**state, _KEY: sorted(paths)})
+    table.update_method_state(connection, epoch, lambda state: {**state, REFUSED_FILES: sorted(paths)})
