@@ -141,7 +141,7 @@ class LedgerTable:
         self._rewrite(connection, epoch, replace(owner, method_state=change(owner.method_state)))
 
     def _rewrite(self, connection: SnowflakeConnection, epoch: int, owner: Owner) -> None:
-        """Write the owner row's document. Where this is rolled back, the run claims again, and reads it anew."""
+        """Write the owner row's document. Where this is rolled back, the run claims again, and reads it again."""
         if self._rows.update_owner(connection, epoch, self._run_id, BATCH_ID=owner.document) != 1:
             raise self._fenced()
         self._owner = owner

@@ -105,7 +105,7 @@ def _answer(snowflake: LocalSnowflake, session: Session, body: Json, query_id: s
 
 
 def _end_if_fatal(error: BaseException) -> None:
-    """After DuckDB's fatal errors every statement fails until the files are opened anew: leave that to a restart."""
+    """After DuckDB's fatal errors every statement fails until the files are opened again: leave that to a restart."""
     if isinstance(error, duckdb.FatalException) or isinstance(error.__cause__, duckdb.FatalException):
         log.critical("DuckDB failed for good, ending: %s", error.__cause__ or error)
         os._exit(FATAL_EXIT_CODE)

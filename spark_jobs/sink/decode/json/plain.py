@@ -65,7 +65,7 @@ class JsonDecoder:
 
 
 def exact_text(value: bytes) -> str:
-    """The JSON of one value, printed anew without losing a digit; an empty value is `null`. Raises MalformedError."""
+    """The JSON of one value, printed again without losing a digit; an empty value is `null`. Raises MalformedError."""
     text = json_text.utf8(value)
     return "null" if json_text.is_blank(text) else json_text.printed(json_text.exact(text))
 
