@@ -187,7 +187,7 @@ class Transactions:
             self._end(tx)
 
     def repair(self) -> None:
-        """After a failed statement of any kind: DuckDB may have aborted its transaction; the next one starts from scratch."""
+        """After a failed statement of any kind: DuckDB may have aborted its transaction; the next starts afresh."""
         if self.current is not None and self.current.started:
             self._abandon(self.current)
 
