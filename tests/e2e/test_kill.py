@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 
 from firn.settings import PROJECT_ROOT
 from tests.support.kafka import Topic, framed
-from tests.support.sinks import committed, connector_file, landed, wait_until
+from tests.support.sinks import committed, connector_file, landed, sql, wait_until
 
 pytestmark = pytest.mark.stack
 
@@ -37,6 +38,12 @@ def sink_run(stack, file: Path) -> Iterator[subprocess.Popen[str]]:
         process.wait()
 
 
+def running(stack, file: Path) -> bool:
+    """Whether FIRN_SINKS says so."""
+    name = json.loads(file.read_text())["name"]
+    return bool(sql(stack.settings, f"SELECT 1 FROM FIRN_SINKS WHERE SINK = '{name}' AND STATE = 'running'"))
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full)])
 def test_ctrl_c_and_a_supervisors_term_end_a_sink_with_its_report(stack, tmp_path: Path, number: int) -> None:
     topic = Topic(stack.settings, "ctrlc")
@@ -44,6 +51,8 @@ def test_ctrl_c_and_a_supervisors_term_end_a_sink_with_its_report(stack, tmp_pat
     file = connector_file(tmp_path, topic, buffer__count__records="1")
     with sink_run(stack, file) as process:
         wait_until(lambda: sum(committed(stack.settings, topic).values()) > 0, seconds=120, what="a first commit")
+        # The driver starts beside Prefect and may be first; a signal before its supervisor listens gives no report.
+        wait_until(lambda: running(stack, file), seconds=60, what="the supervisor says that the sink runs")
         family = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(number)
         out, _ = process.communicate(timeout=90)
