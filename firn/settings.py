@@ -59,6 +59,12 @@ class Settings(BaseSettings):
     registry_compatibility: Compatibility = Field("BACKWARD", description="Compatibility mode of a subject.")
 
     snowflake_url: str | None = Field(None, description="Overrides the host that `account` implies.")
+    snowflake_streaming_url: str | None = Field(
+        None, description="Where Snowpipe Streaming is, https only; unset means the host that `account` implies."
+    )
+    snowflake_ca_file: Path | None = Field(
+        None, description="PEM of every CA that the streaming client trusts; unset means the system's."
+    )
     snowflake_database: str = Field("STREAMING", description="Database of the tables.")
     snowflake_schema: str = Field("PUBLIC", description="Schema of the tables.")
     snowflake_warehouse: str = Field("INGEST_WH", description="Warehouse for COPY and queries.")
