@@ -1,0 +1,1 @@
+"""Channels of Snowpipe Streaming: their names and tokens, the client that opens them, and what the ledger remembers."""
