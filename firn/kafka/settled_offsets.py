@@ -6,15 +6,16 @@ they mean to their caller.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
+from confluent_kafka import KafkaError
 
-from firn.errors import FirnError, TransientError
+from firn.errors import TransientError
 from firn.kafka import cluster
 from firn.kafka.client import KafkaClient
+from firn.kafka.group_documents import altered, explained, held_offsets
 from firn.kafka.partitions import TopicPartition as Where
-from firn.kafka.transactional_producer import CommittedOffset, ProducerFaults, TransactionalProducer
+from firn.kafka.transactional_producer import CommittedOffset, TransactionalProducer
 
 _ATTEMPTS = 3
 
@@ -47,44 +48,25 @@ def settled_offsets(client: KafkaClient, group: str, ids: Mapping[Where, str]) -
 def overwrite_offsets(client: KafkaClient, group: str, positions: Mapping[Where, int]) -> None:
     """Set offsets and clear their metadata, where the group holds any. Raises as Kafka's requests do."""
     admin = cluster.admin_client(client)
-    held = _held(admin, group, positions)
-    changed = [TopicPartition(*where, at, metadata="") for where, at in positions.items() if held[where]]
+    held = _held(admin, group, list(positions))
+    changed = {where: CommittedOffset(at, "") for where, at in positions.items() if held[where]}
     if not changed:
         return
     doing = f"change the offsets of group {group}"
-    futures = admin.client.alter_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group, changed)], request_timeout=cluster.REQUEST_SECONDS
-    )
-    answer = admin.wait(futures, doing)[group]
+    answer = admin.wait({group: altered(admin, group, changed)}, doing)[group]
     for error in [answer] if isinstance(answer, KafkaError) else [each.error for each in answer.topic_partitions]:
         if error is not None:
-            raise _explained(admin, group, error, doing)
+            raise explained(admin, group, error, doing)
 
 
 def _held(
-    admin: cluster.KafkaAdmin, group: str, wheres: Iterable[Where]
+    admin: cluster.KafkaAdmin, group: str, wheres: Collection[Where]
 ) -> dict[Where, CommittedOffset | KafkaError | None]:
     """What the group holds, None for nothing, an error where a transaction is open."""
-    doing = f"read the offsets of group {group}"
-    asked = [TopicPartition(*where) for where in wheres]
-    if not asked:
+    if not wheres:
         return {}
-    futures = admin.client.list_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group, asked)], require_stable=True, request_timeout=cluster.REQUEST_SECONDS
-    )
-    answer = admin.wait(futures, doing)[group]
-    if isinstance(answer, KafkaError):
-        if answer.code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return dict.fromkeys(Where(each.topic, each.partition) for each in asked)
-        raise _explained(admin, group, answer, doing)
-    found: dict[Where, CommittedOffset | KafkaError | None] = {}
-    for each in answer.topic_partitions:
-        if each.error is not None and each.error.code() != KafkaError.UNSTABLE_OFFSET_COMMIT:
-            raise _explained(admin, group, each.error, doing)
-        held = CommittedOffset(each.offset, each.metadata or "") if each.offset >= 0 else None
-        found[Where(each.topic, each.partition)] = each.error or held
-    return found
-
-
-def _explained(admin: cluster.KafkaAdmin, group: str, error: KafkaError, doing: str) -> FirnError:
-    return ProducerFaults(admin.faults, "", group, "").explain(error, doing)
+    held = held_offsets(admin, group, wheres, stable=True)
+    for found in held.values():
+        if isinstance(found, KafkaError) and found.code() != KafkaError.UNSTABLE_OFFSET_COMMIT:
+            raise explained(admin, group, found, f"read the offsets of group {group}")
+    return {where: held.get(where) for where in wheres}

@@ -17,10 +17,11 @@ from firn.connector.parse import parse_sink_config
 from firn.kafka import cluster
 from firn.kafka.client import kafka_client
 from firn.kafka.faults import ConnectionFaults
+from firn.kafka.group_documents import MOMENT_SECONDS
 from firn.kafka.partitions import TopicPartition
 from firn.secrets import KafkaSecret
 from firn.settings import Settings
-from firn.sinks.group_offsets import MOMENT_SECONDS, GroupOffsets, group_of
+from firn.sinks.group_offsets import GroupOffsets, group_of
 from tests.support.connectors import MINIMAL
 from tests.support.kafka import Topic
 from tests.support.proxies import closed_port
