@@ -73,11 +73,28 @@ class MetadataConfig:
 
 @dataclass(frozen=True)
 class BufferConfig:
-    """Limits per partition, whichever comes first."""
+    """Limits of a partition's staged file, and how long records wait for their batch (SNOWPIPE)."""
 
     records: int = 10_000
     seconds: int = 120
     bytes: int = 5_000_000
+
+
+@dataclass(frozen=True)
+class StreamingConfig:
+    """How SNOWPIPE_STREAMING appends rows; SNOWPIPE uses none of it.
+
+    client_lag_seconds: how long the client may keep rows before it sends them. memory_bytes: of the rows that the
+    channels of one task have in flight, together; None: the client's own limit for each channel. client_properties:
+    names and values of its other properties, none of them secret. ledger_seconds: between two moves of the ledger, at
+    least. idle_seconds: without a record, until a group of partitions gives its task back.
+    """
+
+    client_lag_seconds: float = 1.0
+    memory_bytes: int | None = None
+    client_properties: tuple[tuple[str, str], ...] = ()
+    ledger_seconds: float = 600.0
+    idle_seconds: float = 300.0
 
 
 @dataclass(frozen=True)
@@ -138,6 +155,7 @@ class SinkConfig:
     null_values: Literal["default", "ignore"] = "default"
     metadata: MetadataConfig = MetadataConfig()
     buffer: BufferConfig = BufferConfig()
+    streaming: StreamingConfig = StreamingConfig()
     snowflake: SnowflakeConfig = SnowflakeConfig()
     proxy: ProxyConfig | None = None
     errors: ErrorsConfig = ErrorsConfig()

@@ -59,7 +59,7 @@ def format_of(check: Check, side: Side) -> Format:
 def _converter(check: Check, side: Side, hoist: tuple[str, ...]) -> ConverterConfig:
     chosen = format_of(check, side)
     _contradiction(check, side, chosen)
-    _with_streaming(check, side, chosen)
+    _with_method_and_tables(check, side, chosen, hoist)
     _idle_options(check, side, chosen)
     _wrappers(check, side)
     return ConverterConfig(
@@ -106,13 +106,15 @@ def _contradiction(check: Check, side: Side, chosen: Format) -> None:
         check.fault(_INPUT[side], f"contradicts {side}.converter", allowed)
 
 
-def _with_streaming(check: Check, side: Side, chosen: Format) -> None:
+def _with_method_and_tables(check: Check, side: Side, chosen: Format, hoist: tuple[str, ...]) -> None:
     name = f"{side}.converter"
     if check.method is Method.SNOWPIPE_STREAMING and check.get(name) in SNOWFLAKE_CLASSES:
         check.fault(name, "is refused with SNOWPIPE_STREAMING, as officially: Snowflake's converters are for SNOWPIPE")
-    if side == "value" and check.get("snowflake.enable.schematization") and chosen in (Format.STRING, Format.BYTES):
+    typed = side == "value" and check.get("snowflake.enable.schematization")
+    if typed and chosen in (Format.STRING, Format.BYTES) and not hoist:
         at = name if check.has(name) else _INPUT[side]
-        check.fault(at, "has no fields, which snowflake.enable.schematization needs")
+        problem = "has no fields, which snowflake.enable.schematization needs: HoistField puts the value into one"
+        check.fault(at, problem)
 
 
 def _idle_options(check: Check, side: Side, chosen: Format) -> None:

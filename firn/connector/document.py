@@ -31,7 +31,6 @@ What the file leaves out: addresses and logins come from the [settings](settings
 |---|---|
 | honoured | Firn follows it. Where "only" one value is named, that is what Firn does, and others are refused. |
 | no effect | It is checked and accepted, with a warning that says why it changes nothing on Spark. |
-| pending | It is checked in full; what it governs cannot be run yet. `firn sink run` says so. |
 | refused | It cannot be followed and must not be ignored: a fault that says why. |
 
 An unknown parameter is a fault. Its value is not shown, since it may be a misspelt secret.
@@ -53,7 +52,8 @@ again when a login is refused ([credentials.md](credentials.md)); what it stands
 _BUFFERS = """
 ### Buffers on Spark
 
-Spark reads in batches, and each batch is one commit for all partitions. The buffers bound what one partition holds:
+With SNOWPIPE, Spark reads in batches, and each batch is one commit for all partitions. The buffers bound what one
+partition holds:
 
 - `buffer.count.records` and `buffer.size.bytes` bound each staged file of a partition exactly, whichever comes first;
   bytes are those of the texts of all columns, and one record that has more is a file of its own.
@@ -62,6 +62,10 @@ Spark reads in batches, and each batch is one commit for all partitions. The buf
   their average size. A sink that runs once never waits.
 - `firn.batch.records` and `firn.batch.bytes` bound one batch and commit over all partitions: records exactly, bytes by
   the average size of the records before. Where that is wrong, a partition's part of the batch ends early.
+
+With SNOWPIPE_STREAMING nothing waits for a buffer to fill: rows are appended as they are read, long before
+`buffer.flush.time`, and the client sends them within `snowflake.streaming.max.client.lag`. `buffer.count.records` and
+`buffer.size.bytes` bound what one append takes.
 
 Memory does not grow with the backlog: records travel in Arrow batches of bounded bytes, and files are written as they
 come ([decision 0003](decisions/0003-batches-bounded-by-bytes.md)).

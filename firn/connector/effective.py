@@ -8,6 +8,7 @@ from firn.connector.outcome import Effective, Source
 from firn.connector.parameter import Effect, Parameter
 from firn.connector.parameters import PARAMETERS
 from firn.connector.parameters.converters import KEY_OPTIONS, VALUE_OPTIONS
+from firn.connector.parameters.loading import ONLY_STREAMING
 from firn.connector.parameters.other_connectors import CLOUD
 from firn.connector.rules import kafka_properties
 
@@ -71,8 +72,8 @@ def _informative(check: Check, parameter: Parameter) -> bool:
     """Whether the default of a parameter says something about this sink."""
     if parameter.group in _QUIET or parameter.reader.why:
         return False
-    if parameter.effect is Effect.PENDING:
-        return check.method is Method.SNOWPIPE_STREAMING
+    if parameter.name in ONLY_STREAMING and check.method is Method.SNOWPIPE:
+        return False
     return parameter.effect is Effect.HONOURED
 
 

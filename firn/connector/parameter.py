@@ -17,7 +17,6 @@ class Effect(StrEnum):
     HONOURED = "honoured"
     NO_EFFECT = "no effect"  # accepted, with a warning that says why
     REFUSED = "refused"  # a fault that says why
-    PENDING = "pending"  # checked in full; what it governs cannot be run yet
 
 
 class ReadError(ValueError):
@@ -90,27 +89,6 @@ def no_effect(
 def refused(name: str, reader: Reader, doc: str, reason: str, *, secret: bool = False) -> Parameter:
     """A parameter that cannot be followed and must not be ignored."""
     return Parameter(name, reader, doc, effect=Effect.REFUSED, reason=reason, secret=secret, empty=True)
-
-
-def pending(
-    name: str,
-    reader: Reader,
-    doc: str,
-    default: str | None = None,
-    *,
-    secret: bool = False,
-) -> Parameter:
-    """A parameter that is checked in full and governs what cannot be run yet."""
-    return Parameter(
-        name,
-        reader,
-        doc,
-        default,
-        effect=Effect.PENDING,
-        reason="Governs SNOWPIPE_STREAMING, which is still to come.",
-        secret=secret,
-        empty=True,
-    )
 
 
 def group(title: str, *parameters: Parameter) -> tuple[Parameter, ...]:

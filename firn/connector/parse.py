@@ -28,6 +28,7 @@ from firn.connector.file import read_connector_file
 from firn.connector.outcome import CheckedConfig, Effective, Fault, Warned
 from firn.connector.references import Resolver
 from firn.connector.rules import apply_rules, dead_letter_topic, first_offset, kafka_properties, makes_tables
+from firn.connector.streaming import streaming_config
 from firn.proxy import ProxyConfig
 from firn.redaction import redacted
 from firn.snowflake.columns import TableType
@@ -89,6 +90,7 @@ def _config(check: Check, value: ConverterConfig, key: ConverterConfig) -> SinkC
         null_values=get("behavior.on.null.values"),
         metadata=_metadata(check),
         buffer=BufferConfig(get("buffer.count.records"), get("buffer.flush.time"), get("buffer.size.bytes")),
+        streaming=streaming_config(check),
         snowflake=_snowflake(check),
         proxy=_proxy(check),
         errors=_errors(check),

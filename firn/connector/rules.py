@@ -12,10 +12,11 @@ from pydantic import SecretStr
 
 from firn.connector.check import Check, kafka_property
 from firn.connector.config import Method
-from firn.connector.parameter import Effect, ReadError
+from firn.connector.parameter import ReadError
 from firn.connector.parameters import PARAMETERS
-from firn.connector.parameters.loading import STREAMING
+from firn.connector.parameters.loading import ONLY_STREAMING
 from firn.connector.readers import TOPIC
+from firn.connector.streaming import OPTIMIZATION, check_streaming
 from firn.errors import ConfigError
 from firn.kafka.properties import KafkaProperty, faults, managed_properties, store_faults, treatment
 from firn.kafka.property_table import FIRST_OFFSET
@@ -87,13 +88,13 @@ def _method(check: Check) -> None:
         check.pending.append("Method SNOWPIPE_STREAMING is still to come; use SNOWPIPE.")
         if check.has("snowflake.user.name") and not check.has("snowflake.role.name"):
             check.fault("snowflake.role.name", "is required with SNOWPIPE_STREAMING")
+        check_streaming(check)
     else:
-        optimization = "enable.streaming.client.optimization"
-        if check.has(optimization) and check.get(optimization):
-            check.fault(optimization, "is only available with SNOWPIPE_STREAMING", ("false",))
-        for parameter in STREAMING:
-            if parameter.effect is Effect.PENDING and check.has(parameter.name):
-                check.warn(parameter.name, "has no effect with SNOWPIPE.")
+        if check.has(OPTIMIZATION) and check.get(OPTIMIZATION):
+            check.fault(OPTIMIZATION, "is only available with SNOWPIPE_STREAMING", ("false",))
+        for name in ONLY_STREAMING:
+            if check.has(name):
+                check.warn(name, "has no effect with SNOWPIPE.")
 
 
 def _tables(check: Check) -> None:

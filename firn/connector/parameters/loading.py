@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firn.connector import readers as r
-from firn.connector.parameter import group, honoured, no_effect, pending
+from firn.connector.parameter import Effect, group, honoured, no_effect
 
 _CLEANER = "Firn removes its staged files after each commit and, at start, those that earlier runs left."
 _CHANNELS = "Firn keeps the position of each partition in its ledger, whatever the method."
@@ -17,7 +17,9 @@ METHOD = group(
         "SNOWPIPE stages files and copies them. SNOWPIPE_STREAMING is checked in full and cannot be run yet.",
         "SNOWPIPE",
     ),
-    honoured("buffer.count.records", r.whole(1), "Records of a partition that fill a file.", "10000", empty=False),
+    honoured(
+        "buffer.count.records", r.whole(1), "SNOWPIPE: records of a partition that fill a file.", "10000", empty=False
+    ),
     honoured(
         "buffer.flush.time",
         r.at_most(86_400),
@@ -30,7 +32,7 @@ METHOD = group(
     honoured(
         "buffer.size.bytes",
         r.whole(1),
-        "Bytes of a partition that fill a file.",
+        "SNOWPIPE: bytes of a partition that fill a file.",
         "5000000",
         streaming_default="20000000",
         empty=False,
@@ -39,31 +41,41 @@ METHOD = group(
 
 STREAMING = group(
     "SNOWPIPE_STREAMING",
-    pending("snowflake.streaming.max.client.lag", r.whole(0), "Seconds until the client sends its rows.", "1"),
-    pending(
+    honoured(
+        "snowflake.streaming.max.client.lag",
+        r.seconds(0),
+        "Seconds that the client keeps rows before it sends them, at most; also a fraction. Less is sooner visible, in "
+        "more and smaller requests.",
+        "1",
+    ),
+    honoured(
         "snowflake.streaming.max.memory.limit.bytes",
         r.whole(-1),
-        "Memory of the streaming client; -1: its own default.",
+        "Bytes of rows that the channels of one task have in flight, together: reading waits beyond that. -1: the "
+        "client's own limit, 256 MB a channel.",
         "-1",
     ),
-    pending(
+    honoured(
         "snowflake.streaming.client.provider.override.map",
         r.PAIRS,
-        "Properties of the streaming client.",
+        "Properties of the streaming client, `<name>:<value>` separated by commas, with the names of Snowflake's SDK "
+        "or the classic connector's `MAX_CLIENT_LAG` (seconds) and `MAX_MEMORY_LIMIT_IN_BYTES`. A parameter of its own "
+        "wins. Login and address are the sink's own.",
         "",
         secret=True,
     ),
-    pending(
+    no_effect(
         "enable.streaming.client.optimization",
         r.BOOLEAN,
         "One client for all partitions. Only with SNOWPIPE_STREAMING.",
+        "a task has one client for each pipe, since Snowflake's client writes to one pipe.",
         "true",
     ),
     no_effect(
         "snowflake.streaming.enable.single.buffer",
         r.BOOLEAN,
         "Whether the connector has no buffer of its own beside the client's.",
-        "Firn's buffers are bounded by buffer.* in any case.",
+        "Firn has no buffer beside the client's: rows are appended as they are read.",
         "true",
     ),
     no_effect(
@@ -84,7 +96,7 @@ STREAMING = group(
         "enable.streaming.channel.offset.verification",
         r.BOOLEAN,
         "Whether offsets of a channel must grow.",
-        "Firn always checks them, in the transaction that commits the rows.",
+        "Firn always checks them, with either method.",
         "true",
     ),
     no_effect(
@@ -102,6 +114,12 @@ STREAMING = group(
         "false",
     ),
 )
+
+ONLY_STREAMING = (
+    *(each.name for each in STREAMING if each.effect is Effect.HONOURED and not each.reader.why),
+    *("firn.ledger.seconds", "firn.streaming.idle.seconds"),
+)
+"""What governs SNOWPIPE_STREAMING and nothing else."""
 
 SNOWPIPE = group(
     "SNOWPIPE and the connector's process",
@@ -171,6 +189,21 @@ FIRN = group(
         "and `firn sink offsets --reset` sees that the sink runs. 0: never. A commit counts as a heartbeat; each other "
         "one is a small UPDATE that keeps a warehouse awake.",
         "30",
+    ),
+    honoured(
+        "firn.ledger.seconds",
+        r.seconds(1),
+        "SNOWPIPE_STREAMING: seconds between two moves of the ledger, at least. Each is a statement that needs a "
+        "warehouse. Positions are exact without it: the ledger also moves at the orderly end, and every start takes "
+        "what the channels say.",
+        "600",
+    ),
+    honoured(
+        "firn.streaming.idle.seconds",
+        r.seconds(1),
+        "SNOWPIPE_STREAMING: seconds without a record until a group of partitions gives its Spark task back. The next "
+        "record starts it again.",
+        "300",
     ),
     honoured(
         "firn.share.target",

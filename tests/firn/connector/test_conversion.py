@@ -202,6 +202,14 @@ def test_hoist_field_wraps_in_the_order_of_the_list() -> None:
     assert (config.value.hoist, config.key.hoist) == (("inner", "outer"), ("key",))
 
 
+def test_a_hoisted_text_has_a_field_for_typed_columns() -> None:
+    v4 = {"connector.class": "SnowflakeStreamingSinkConnector", "transforms": "wrap"}
+    for converter in ("storage.StringConverter", "converters.ByteArrayConverter"):
+        raw = v4 | {"value.converter": CONNECT + converter}
+        assert parsed(raw | hoist("wrap", "Value", "body")).value.hoist == ("body",)
+        assert "HoistField" in faults(raw | hoist("wrap", "Key", "body"))["value.converter"]
+
+
 def test_other_transforms_and_predicates_are_refused_by_name() -> None:
     cast = f"{CONNECT}transforms.Cast$Value"
     found = faults(

@@ -21,7 +21,10 @@ EXAMPLES: dict[str, tuple[set[str], tuple[str, ...]]] = {
     "classic-avro-embedded.json": (set(), ()),
     "classic-json.properties": (set(), ()),
     "course-managed.json": (set(), ()),
-    "snowpipe-streaming.json": ({"consumer.override.max.poll.records"}, (STREAMING,)),
+    "snowpipe-streaming.json": (
+        {"consumer.override.max.poll.records", "enable.streaming.client.optimization"},
+        (STREAMING,),
+    ),
     "snowpipe-streaming-schematized.properties": (set(), (STREAMING,)),
     "high-performance-v4.properties": (set(), (STREAMING,)),
 }
