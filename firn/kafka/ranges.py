@@ -5,67 +5,43 @@ markers, aborted records, compaction). What keeps it from its end is a typed err
 patience. What a record looks like in a batch: `firn.kafka.message_columns.RECORDS`.
 
 Not for deciding which ranges are read, nor for what the bytes mean. Whether the topic is still the one that was meant,
-`firn.kafka.cluster.check_topic_ids` tells: ask before and after. Source: librdkafka's CONFIGURATION.md.
+`firn.kafka.cluster.check_topic_ids` tells: ask before and after.
 """
 
 from __future__ import annotations
 
-import gc
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import cast
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaOffset
 
 from firn.errors import FirnError, TransientError
 from firn.kafka.client import KafkaClient
-from firn.kafka.cluster import with_callbacks
-from firn.kafka.faults import ConnectionFaults, refused_configuration
+from firn.kafka.faults import ConnectionFaults
+from firn.kafka.fetching import (
+    BATCH_BYTES,
+    BATCH_RECORDS,
+    Room,
+    explain_fetch,
+    fetching_consumer,
+    no_collection,
+    of_no_partition,
+    offset_of,
+)
 from firn.kafka.message_columns import MessageColumns
-from firn.kafka.partitions import OffsetRange
+from firn.kafka.partitions import OffsetRange, TopicPartition
 
-BATCH_RECORDS, BATCH_BYTES = 10_000, 16 * 1024 * 1024
-FIRST_RECORDS = 64
 BACKLOG_QUEUE, SMALL_QUEUE = 8 * 1024, 1024
 """KiB that a consumer fetches ahead. What it has fetched beyond the end of a range is thrown away, so ranges of few
 records are read with a small queue."""
 SMALL_RANGE = 20_000
 """Offsets of a range that the small queue is for."""
 _POLL_SECONDS = 0.1
-_OPTIONS = {
-    # Consumers want a group's name, though they join none and commit nothing.
-    "group.id": "firn-reader",
-    # As Java's consumers have it (librdkafka's own default is read_committed).
-    "isolation.level": "read_uncommitted",
-    # As Java's consumers do: a record that a disk or a network damaged is refused. The cost: docs/performance.md.
-    "check.crcs": "true",
-    "fetch.error.backoff.ms": "50",
-    # After a full queue the next fetch begins within this time: with librdkafka's own second, a fast reader waits.
-    "fetch.queue.backoff.ms": "5",
-    # More costs memory, half a kilobyte a record beside its bytes, and CPU for what is fetched beyond a range.
-    "queued.min.messages": "30000",
-}
-_FORCED = {
-    "enable.auto.commit": "false",
-    "enable.auto.offset.store": "false",
-    # Where the last offsets of a range hold no record, only this event says that nothing more comes.
-    "enable.partition.eof": "true",
-    # An offset that is gone is an error: going on elsewhere would leave records out.
-    "auto.offset.reset": "error",
-    # What a range needs is there already. A fetch that waits for more holds up the range that is read next.
-    "fetch.min.bytes": "1",
-    "fetch.wait.max.ms": "20",
-    # How far librdkafka has come: it delivers nothing of aborted records, and reading them is progress.
-    "statistics.interval.ms": "2000",
-}
-
-
-class GoneRangeError(TransientError):
-    """Kafka does not hold the range's first offset (any more): who planned it has to look at the topic again."""
+# How far librdkafka has come: it delivers nothing of aborted records, and reading them is progress.
+_STATISTICS = {"statistics.interval.ms": "2000"}
 
 
 class StalledRangeError(TransientError):
@@ -84,11 +60,8 @@ class RangeReader:
         self.patience = patience
         self._fetched: dict[tuple[str, int], int] = {}
         self._faults = ConnectionFaults(client.brokers)
-        config = _OPTIONS | client.librdkafka() | _FORCED | {"queued.max.messages.kbytes": str(queue)}
-        try:
-            self._consumer = Consumer(with_callbacks(config, self._faults) | {"stats_cb": self._note_fetched})
-        except KafkaException as error:
-            raise refused_configuration(error.args[0], client.brokers) from None
+        own = _STATISTICS | {"queued.max.messages.kbytes": str(queue)}
+        self._consumer = fetching_consumer(client, self._faults, own, stats_cb=self._note_fetched)
 
     def read(
         self, offsets: OffsetRange, *, records: int = BATCH_RECORDS, size: int = BATCH_BYTES
@@ -106,8 +79,8 @@ class RangeReader:
         self._consumer.assign([KafkaOffset(offsets.topic, offsets.partition, position)])
         try:
             while position < offsets.end:
-                with _no_collection():
-                    chunk = self._chunk(offsets, _Chunk(position, records, size, average))
+                with no_collection():
+                    chunk = self._chunk(offsets, _Chunk(position, Room(records, size, average)))
                     position, average = chunk.position, chunk.average
                     batch = chunk.columns.batch() if len(chunk.columns) else None
                 if batch is not None:
@@ -142,7 +115,7 @@ class RangeReader:
 
     def _take(self, chunk: _Chunk, found: list[Message], offsets: OffsetRange) -> None:
         """Add what was consumed to the chunk. Raises what an error among it says."""
-        first, last = _offset(found[0]), _offset(found[-1])
+        first, last = offset_of(found[0]), offset_of(found[-1])
         if any(map(Message.error, found)) or not chunk.position <= first <= last < offsets.end:
             for each in found:
                 self._take_one(chunk, each, offsets)
@@ -158,28 +131,20 @@ class RangeReader:
 
     def _take_one(self, chunk: _Chunk, message: Message, offsets: OffsetRange) -> None:
         error = message.error()
-        if error is not None and message.topic() is None:
-            return  # of the group that nobody joins: rights on groups are not needed to read
+        if of_no_partition(message):
+            return
         if error is not None and error.code() == KafkaError._PARTITION_EOF:
             # The end of what can be read now. Below the range's end something is still to come, or will never.
-            chunk.end_seen = _offset(message)
+            chunk.end_seen = offset_of(message)
             if chunk.end_seen >= offsets.end:
                 chunk.position = offsets.end
         elif error is not None:
-            raise self._fault(offsets, chunk.position, error)
-        elif _offset(message) >= offsets.end:
+            where = TopicPartition(offsets.topic, offsets.partition)
+            raise explain_fetch(error, where, chunk.position, self._faults, f"read {offsets}")
+        elif offset_of(message) >= offsets.end:
             chunk.position = offsets.end
-        elif _offset(message) >= chunk.position:
-            chunk.add([message], _offset(message) + 1)
-
-    def _fault(self, offsets: OffsetRange, position: int, error: KafkaError) -> FirnError:
-        if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            return GoneRangeError(
-                f"Kafka does not hold offset {position} of {offsets.topic}-{offsets.partition}.",
-                where=f"brokers {self._faults.brokers}",
-                next_step="Look at the topic's first and last offset: records expired, or the topic was made again.",
-            )
-        return self._faults.explain(error, f"read {offsets}")
+        elif offset_of(message) >= chunk.position:
+            chunk.add([message], offset_of(message) + 1)
 
     def _stalled(self, offsets: OffsetRange, chunk: _Chunk) -> FirnError:
         """What is known about a range that does not come to its end."""
@@ -212,46 +177,23 @@ class RangeReader:
         return "The partition has no leader." if partition.leader < 0 else None
 
 
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """No garbage collection: records come as millions of small objects without cycles, which each one would look at."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def _offset(message: Message) -> int:
-    return cast("int", message.offset())
-
-
 class _Chunk:
-    """Records for one batch. position: the next offset. end_seen: where the log ended when its end was met last.
+    """Records for one batch. position: the next offset. end_seen: where the log ended when its end was met last."""
 
-    records, limit: rows and bytes that it holds, about. before: the average size of the records before; 0: not known.
-    """
-
-    def __init__(self, position: int, records: int, limit: int, before: float) -> None:
-        self.position, self._records, self._limit, self._before = position, records, limit, before
+    def __init__(self, position: int, room: Room) -> None:
+        self.position, self._room = position, room
         self.end_seen: int | None = None
         self.columns = MessageColumns()
 
     @property
     def average(self) -> float:
         """Bytes of a record."""
-        return self.columns.size / len(self.columns) if len(self.columns) else self._before
+        return self._room.average(len(self.columns), self.columns.size)
 
     @property
     def room(self) -> int:
-        """How many more records fit; a few where nobody has seen their size yet, 0 where it is full."""
-        left = self._limit - self.columns.size
-        if left <= 0:
-            return 0
-        fitting = int(left / self.average) + 1 if self.average else FIRST_RECORDS
-        return min(fitting, self._records - len(self.columns))
+        """How many more records fit; 0 where it is full."""
+        return self._room.left(len(self.columns), self.columns.size)
 
     def add(self, messages: list[Message], position: int) -> None:
         """Take over messages whose last offset is `position` - 1."""

@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from firn.errors import AuthenticationError, PrivilegeError, TransientError
-from firn.kafka import cluster, message_columns, ranges
+from firn.kafka import cluster, fetching, message_columns, ranges
 from firn.kafka.client import KafkaClient
+from firn.kafka.fetching import GoneRangeError
 from firn.kafka.message_columns import RECORDS, binary_array
 from firn.kafka.partitions import OffsetRange
 from firn.kafka.properties import KafkaProperty
-from firn.kafka.ranges import GoneRangeError, RangeReader, StalledRangeError
+from firn.kafka.ranges import RangeReader, StalledRangeError
 from firn.settings import Settings
 from tests.e2e.test_wrong_input import closed_port
 from tests.support.kafka import Topic
@@ -101,7 +102,7 @@ def test_batches_are_bounded_by_records_and_by_bytes(settings: Settings, monkeyp
     reader = RangeReader(topic.client)
     wanted = OffsetRange(topic.name, 0, 0, 12)
     assert max(batch.num_rows for batch in reader.read(wanted, records=5)) <= 5
-    monkeypatch.setattr(ranges, "FIRST_RECORDS", 2)
+    monkeypatch.setattr(fetching, "FIRST_RECORDS", 2)
     sizes = [batch.num_rows for batch in reader.read(wanted, size=3_000_000)]
     reader.close()
     assert sum(sizes) == 12
@@ -280,7 +281,7 @@ class Consumer:
 
 
 def reader_of(monkeypatch: pytest.MonkeyPatch, consumer: Consumer) -> RangeReader:
-    monkeypatch.setattr(ranges, "Consumer", lambda _config: consumer)
+    monkeypatch.setattr(fetching, "Consumer", lambda _config: consumer)
     client = KafkaClient(
         (
             KafkaProperty("bootstrap.servers", SecretStr("b:9092")),
