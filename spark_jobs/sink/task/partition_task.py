@@ -21,8 +21,9 @@ from pyspark import TaskContext
 
 from firn.dead_letters.published import PartitionLetters
 from firn.errors import FirnError, TransientError, unexpected
+from firn.kafka.fetching import BATCH_BYTES
 from firn.kafka.partitions import OffsetRange, TopicPartition
-from firn.kafka.ranges import BATCH_BYTES, StalledRangeError
+from firn.kafka.ranges import StalledRangeError
 from firn.logs import add_to_log_context, log_context, log_fields
 from firn.plural import counted
 from firn.retry import RETRIES
