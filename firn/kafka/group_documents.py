@@ -63,13 +63,14 @@ class GroupDocuments:
         self.fault: FirnError | None = None
         """Why Kafka refused the newest request; None while that is under way, and where Kafka took it."""
 
-    def read(self) -> dict[TopicPartition, CommittedOffset]:
+    def read(self, seconds: float = cluster.REQUEST_SECONDS) -> dict[TopicPartition, CommittedOffset]:
         """Every document of the group that this login may see; none where there is no such group.
 
-        Raises Transient-, Authentication-, Privilege- or ConfigError where Kafka does not tell.
+        seconds: how long Kafka may take. Raises Transient-, Authentication-, Privilege- or ConfigError where it does
+        not tell.
         """
         found: dict[TopicPartition, CommittedOffset] = {}
-        for where, held in held_offsets(self._admin, self.group).items():
+        for where, held in held_offsets(self._admin, self.group, seconds=seconds).items():
             if isinstance(held, KafkaError):
                 raise explained(self._admin, self.group, held, f"read the offsets of group {self.group}")
             found[where] = held
@@ -168,7 +169,12 @@ def altered(
 
 
 def held_offsets(
-    admin: KafkaAdmin, group: str, partitions: Iterable[TopicPartition] | None = None, *, stable: bool = False
+    admin: KafkaAdmin,
+    group: str,
+    partitions: Iterable[TopicPartition] | None = None,
+    *,
+    stable: bool = False,
+    seconds: float = cluster.REQUEST_SECONDS,
 ) -> dict[TopicPartition, CommittedOffset | KafkaError]:
     """What the group holds of these partitions (None: of all): those that it holds nothing of are absent.
 
@@ -178,7 +184,7 @@ def held_offsets(
     doing = f"read the offsets of group {group}"
     asked = None if partitions is None else [KafkaOffset(*where) for where in partitions]
     futures = admin.client.list_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group, asked)], require_stable=stable, request_timeout=cluster.REQUEST_SECONDS
+        [ConsumerGroupTopicPartitions(group, asked)], require_stable=stable, request_timeout=seconds
     )
     answer = admin.wait(futures, doing)[group]
     if isinstance(answer, KafkaError):
