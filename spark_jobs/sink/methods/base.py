@@ -9,6 +9,10 @@ A method has a driver side and a task side. One epoch goes like this:
    returns, everything below the ends of the batch's moves is durable.
 5. `DriverSide.finish`, at an orderly end: the ledger says all that is durable.
 
+A continuous method's rows travel in tasks that live as long as the run instead of 3 and 4: such a task opens a
+`ContinuousWriter` for each of its partitions, reads from `position` on, writes, and reports `progress`; the driver
+moves the ledger by these reports, rarely, and `finish` takes in what they left out.
+
 A batch between 3 and 4 may be given up at any time, and so may the process: the next epoch's `prepare` deals with it.
 `registry.of` gives the method of a configuration. Reasons: docs/decisions/0009-methods-behind-a-contract.md. Not for
 what rows are (`columns`, `metadata`), which ranges are read (`planner`), or who owns the sink (`firn.ledger`).
@@ -19,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -119,11 +123,73 @@ class Writer(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Progress:
+    """How far the rows of a partition are durable.
+
+    next_offset: the first offset that is not durable. token: the channel's, as the ledger remembers it. rows: that the
+    writer has written since it was opened. row_errors: that the channel counts, over its whole life; unaccounted: those
+    of them that no ledger accounts for, with which nothing of the partition may count as durable; last_error: what
+    Snowflake says of the last one, and error_bound the token at or before which it was.
+    """
+
+    next_offset: int
+    token: str | None
+    rows: int
+    row_errors: int
+    unaccounted: int = 0
+    last_error: str | None = None
+    error_bound: str | None = None
+
+
+class ContinuousWriter(Writer, Protocol):
+    """A writer that lives as long as its task, and whose rows become durable on their own.
+
+    position: the first offset that is not durable; read from there. `write` takes rows at once or not at all: it raises
+    BackpressureError (`firn.channels.faults`) where the writer holds as much as it may, and the same rows are to be
+    written again.
+    """
+
+    position: int
+
+    def progress(self) -> Progress:
+        """How far it is, at most a second old. Raises ChannelInvalidError where nothing more becomes durable."""
+        ...
+
+    def reopen(self) -> None:
+        """Begin again after ChannelInvalidError: `position` is set back to what is durable, all behind is lost.
+
+        Raises FencedError where another run holds the sink, ClaimAgainError where the sink's state has changed, and the
+        error itself when it comes again and again.
+        """
+        ...
+
+    def close(self, *, flush: bool) -> None:
+        """Let go of it; flush: wait, in bounded time, until Snowflake has taken what was written. Never raises."""
+        ...
+
+
 class TaskSide(Protocol):
     """A method in the tasks of one epoch. Travels to them with the plan, so it holds no connection."""
 
     def writer(self, target: PartitionRange, in_session: InSession) -> Writer:
         """A writer for one range of a partition."""
+        ...
+
+
+@runtime_checkable
+class ContinuousTaskSide(TaskSide, Protocol):
+    """The task side of a continuous method. Its writers share what it holds, so a task uses one and closes it."""
+
+    def writer(self, target: PartitionRange, in_session: InSession) -> ContinuousWriter:
+        """A writer for one partition, that belongs to this epoch. Raises FencedError and ClaimAgainError.
+
+        It takes the partition from every writer before it.
+        """
+        ...
+
+    def close(self, *, flush: bool) -> None:
+        """Let go of all writers; flush: as `ContinuousWriter.close`. Never raises."""
         ...
 
 
@@ -169,6 +235,11 @@ class DriverSide(Protocol):
 
 class IngestionMethod(Protocol):
     """One value of snowflake.ingestion.method."""
+
+    @property
+    def continuous(self) -> bool:
+        """Whether rows travel in tasks that live as long as the run (`ContinuousTaskSide`)."""
+        ...
 
     def driver_side(self, session: EpochSession) -> DriverSide:
         """The method for one epoch."""

@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 class Snowpipe:
     """The method as the registry knows it."""
 
+    continuous = False
+
     def driver_side(self, session: EpochSession) -> SnowpipeDriver:
         """As `IngestionMethod.driver_side`."""
         return SnowpipeDriver(session)

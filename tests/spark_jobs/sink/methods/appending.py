@@ -60,6 +60,8 @@ def channels_of(namespace: Namespace, sink: str) -> dict[TopicPartition, Channel
 class Appending:
     """The method as a registry would know it."""
 
+    continuous = False
+
     def driver_side(self, session: EpochSession) -> AppendingDriver:
         return AppendingDriver(session)
 
