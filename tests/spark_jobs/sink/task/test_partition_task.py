@@ -21,7 +21,7 @@ from spark_jobs.sink.dead_letters.writer import Published
 from spark_jobs.sink.decode.base.contract import Decoded, OutputTooLargeError
 from spark_jobs.sink.decode.primitive.values import StringDecoder
 from spark_jobs.sink.methods.base import PartitionRange
-from spark_jobs.sink.task import partition_task
+from spark_jobs.sink.task import partition_task, reporting
 from spark_jobs.sink.values.bad_records import MALFORMED_AVRO, NOT_LOOKED_UP, BadRecord
 from spark_jobs.sink.values.reports import (
     Cut,
@@ -199,7 +199,7 @@ def test_dead_letters_count_for_the_bytes_of_a_batch(run: Any, monkeypatch: pyte
 
 def test_a_task_that_spark_runs_again_reads_nothing(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The attempt that was lost may have published dead letters, and may yet."""
-    monkeypatch.setattr(partition_task.TaskContext, "get", lambda: SimpleNamespace(attemptNumber=lambda: 1))
+    monkeypatch.setattr(reporting.TaskContext, "get", lambda: SimpleNamespace(attemptNumber=lambda: 1))
     (failed,), contents = run([b"0"])
     assert isinstance(failed.unwrap(), TransientError)
     assert contents == []
