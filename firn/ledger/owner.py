@@ -1,7 +1,7 @@
 """The owner row of a sink as a value: which run holds it, when it was last heard of, and what it writes where.
 
-Also the rule that two sinks do not write one topic into one table. FIRN_OFFSETS has fixed columns: the row keeps the
-run id in TOPIC_ID and a small JSON document in BATCH_ID. Not for its SQL (`rows`), nor for `positions`.
+Also the rule that two sinks do not write one topic into one table. The row keeps most of it in one JSON document. Not
+for its SQL (`rows`), nor for `positions`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,7 @@ from typing import Any
 from firn.errors import TerminalError
 from firn.snowflake.identifiers import quoted
 
-REFUSED_FILES = "refused_files"
-"""Key of `Owner.method_state`: paths in the stage of the files that COPY refused, which clean-ups leave.
-
-A method's state is its own affair. This key is known here too, for an older Firn kept the list in the document as
-`kept`: its list is read, so that an upgrade loses no file, and written, so that a downgrade loses none either.
-"""
+_FLAGS = ("shared", "letters", "cleaning", "tokens_ahead")
 
 
 class SharedTargetError(TerminalError):
@@ -65,6 +60,10 @@ class Owner:
     (firn.share.target). letters: whether the sink ever had a dead-letter topic, so that some may be published that are
     not committed. cleaning: whether `firn sink clean` has begun to remove what the sink left; its last step removes
     this row. totals: what the sink has loaded; they move with the rows, in one transaction.
+
+    method: the ingestion method of the last claim, as the connector names it; empty before it. generation: what the
+    offset tokens of this sink's channels begin with; a reset raises it, and no earlier sink of this name had it.
+    tokens_ahead: whether channels may hold rows beyond NEXT_OFFSET, so that whoever takes the sink opens them first.
     """
 
     epoch: int
@@ -77,35 +76,48 @@ class Owner:
     letters: bool = False
     cleaning: bool = False
     totals: Totals = Totals()
+    method: str = ""
+    generation: int = 1
+    tokens_ahead: bool = False
 
     @classmethod
-    def of(cls, epoch: int, run_id: str, silent_seconds: float, document: str) -> Owner:
-        """The owner of a row. A document of another shape, or of an older Firn, counts as empty."""
+    def of(cls, epoch: int, run_id: str, silent_seconds: float, document: str | None) -> Owner:
+        """The owner of a row. What is of another shape in its document counts as absent."""
         try:
-            read = json.loads(document)
-            targets = {str(topic): str(table) for topic, table in read["targets"].items()}
-            refused = [str(path) for path in read.get("kept") or ()]
-            state = dict(read.get("method_state") or ({REFUSED_FILES: refused} if refused else {}))
-            claimed, shared = read.get("claimed") is not False, read.get("shared") is True
-            letters, cleaning = read.get("letters") is True, read.get("cleaning") is True
-            totals = Totals.of(read.get("totals"))
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return cls(epoch, run_id, silent_seconds)
-        return cls(epoch, run_id, silent_seconds, targets, state, claimed, shared, letters, cleaning, totals)
+            read = json.loads(document or "{}")
+        except ValueError:
+            read = {}
+        read = read if isinstance(read, dict) else {}
+        generation = read.get("generation")
+        return cls(
+            epoch,
+            run_id,
+            silent_seconds,
+            targets={str(topic): str(table) for topic, table in _mapping(read.get("targets")).items()},
+            method_state=_mapping(read.get("method_state")),
+            claimed=read.get("claimed") is not False,
+            shared=read.get("shared") is True,
+            letters=read.get("letters") is True,
+            cleaning=read.get("cleaning") is True,
+            totals=Totals.of(read.get("totals")),
+            method=str(read.get("method") or ""),
+            generation=generation if isinstance(generation, int) else 1,
+            tokens_ahead=read.get("tokens_ahead") is True,
+        )
 
     @property
     def document(self) -> str:
-        """What the row keeps in BATCH_ID; `of` reads it."""
-        # An older Firn counts a document without `kept` as empty.
-        kept = list(self.method_state.get(REFUSED_FILES) or ())
-        document: dict[str, object] = {"targets": dict(self.targets), "kept": kept}
+        """What the row keeps as JSON; `of` reads it. What is at its default is left out, but for the generation."""
+        document: dict[str, object] = {"targets": dict(self.targets), "generation": self.generation}
+        if self.method:
+            document["method"] = self.method
         if self.method_state:
             document["method_state"] = dict(self.method_state)
         if not self.claimed:
             document["claimed"] = False
         if self.totals != Totals():
             document["totals"] = asdict(self.totals)
-        return json.dumps(document | {name: True for name in ("shared", "letters", "cleaning") if getattr(self, name)})
+        return json.dumps(document | {name: True for name in _FLAGS if getattr(self, name)})
 
     def runs(self, within: float) -> bool:
         """Whether a run holds the sink and gave a sign of life in the last `within` seconds."""
@@ -158,6 +170,10 @@ def check_not_cleaning(sink: str, owner: Owner | None) -> None:
             next_step="Wait until `firn sink clean <config>` ends, or run it again if it was interrupted. After that "
             "the sink starts as a new one, where auto.offset.reset says.",
         )
+
+
+def _mapping(read: object) -> dict[str, Any]:
+    return dict(read) if isinstance(read, dict) else {}
 
 
 def _pairs(targets: Mapping[str, str]) -> set[tuple[str, str]]:

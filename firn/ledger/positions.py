@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from firn.channels.recorded import RecordedChannel
 from firn.errors import ClaimAgainError, FirnError, TerminalError
 from firn.kafka.partitions import KafkaPartition, TopicPartition
 
@@ -18,16 +19,35 @@ State = Literal["ok", "recreated", "ahead", "expired"]
 
 
 class LostPositionError(TerminalError):
-    """Kafka no longer holds what the ledger says comes next: going on would lose or double records silently."""
+    """Nobody can go on where the sink stands: Kafka does not hold what comes next, or a channel lost what came before.
+
+    Going on would lose or double records silently.
+    """
 
 
 @dataclass(frozen=True)
 class Position:
-    """A partition's row in the ledger. `updated_at` (UTC) is for information; None where no row was read."""
+    """A partition's row in the ledger. `updated_at` (UTC) is for information; None where no row was read.
+
+    channel: the partition's channel as it was recorded last; None where it never had one.
+    """
 
     next_offset: int
     topic_id: str
     updated_at: datetime | None = field(default=None, compare=False)
+    channel: RecordedChannel | None = None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a task compares itself with once its channels are open: who may write, and where each partition goes on.
+
+    epoch: 0 where the sink has no owner row. generation: of the offset tokens. positions: NEXT_OFFSET by partition.
+    """
+
+    epoch: int
+    generation: int
+    positions: Mapping[TopicPartition, int]
 
 
 class Move(NamedTuple):
@@ -52,12 +72,17 @@ class Ledger:
     `epoch` is this run's right to write; a higher one in Snowflake ends it.
 
     Ownership: the driver makes one Ledger for each claim and throws it away with the claim. Only the driver's main
-    thread calls `add_in_flight` and `advance`. `sink` and `epoch` never change, so any thread may read them.
+    thread calls `add_in_flight` and `advance`. `sink`, `epoch`, `ledger_id` and `generation` never change, so any
+    thread may read them. ledger_id: of the table, part of all that the sink names in Kafka and of its channels' names.
+    generation: of its offset tokens. channels: the partitions' channels, as the claim recorded them.
     """
 
     sink: str
     epoch: int
     committed: dict[TopicPartition, int]
+    ledger_id: str = ""
+    generation: int = 1
+    channels: dict[TopicPartition, RecordedChannel] = field(default_factory=dict)
     in_flight: tuple[tuple[Move, ...], ...] = field(default=(), init=False)
 
     def positions(self) -> dict[TopicPartition, int]:

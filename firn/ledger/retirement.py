@@ -51,7 +51,8 @@ class LedgerRetirement(LedgerTable):
             self._check_unmoved(now.positions, dict.fromkeys(now.positions) | dict(positions))
             self._check_owner(now.owner, seen, above)
             epoch = now.owner.epoch if now.owner else max(now.floor, above) + 1
-            owner = replace(now.owner or Owner(epoch, "", 0.0, claimed=False), run_id="", cleaning=True)
+            new = Owner(epoch, "", 0.0, claimed=False, generation=epoch)
+            owner = replace(now.owner or new, run_id="", cleaning=True)
             self._sign(connection, now, owner)
         return epoch
 

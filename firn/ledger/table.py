@@ -1,22 +1,28 @@
 """The ledger in Snowflake: who may write for a sink, and where each partition goes on. Table FIRN_OFFSETS.
 
 One lock row (SINK = '') serialises claims and resets: keys are not enforced in Snowflake, and INSERTs do not wait for
-each other. Not for the statements themselves (`rows`), nor for retiring a sink (`retirement`). Reasons:
-docs/decisions/0001-commit-protocol.md.
+each other. Nothing slow happens under it: a claim raises the epoch in one transaction, asks Kafka and opens channels
+with no lock held, and writes what it found in a second one, which counts only while the epoch is its own. Not for the
+statements themselves (`rows`), nor for retiring a sink (`retirement`). Reasons: docs/decisions/0001-commit-protocol.md.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
+from firn.channels.recorded import RecordedChannel
 from firn.errors import ClaimAgainError, FencedError, TerminalError, TransientError
 from firn.kafka.partitions import KafkaPartition, TopicPartition
+from firn.ledger.folding import Fold, FoldedPosition, fold_positions
+from firn.ledger.kafka_names import new_ledger_id
 from firn.ledger.owner import Owner, SinkRunsError, Totals, check_not_cleaning, check_targets, spoken
-from firn.ledger.positions import Ledger, Move, Position, check_positions, missing_positions
+from firn.ledger.positions import Ledger, Move, Position, Standing, check_positions, missing_positions
 from firn.ledger.rows import LedgerRows, Snapshot
+from firn.snowflake.faults import MissingObjectError
 from firn.snowflake.identifiers import Namespace
 from firn.snowflake.tables import make_unless_there
 from firn.snowflake.transactions import transaction
@@ -47,7 +53,7 @@ class LedgerTable:
 
     def ensure(self, connection: SnowflakeConnection) -> None:
         """Make the table with its lock row, both in one statement, unless it is there."""
-        make_unless_there(connection, self._namespace, TABLE, lambda: self._rows.create(connection))
+        make_unless_there(connection, self._namespace, TABLE, lambda: self._rows.create(connection, new_ledger_id()))
 
     def claim(
         self,
@@ -56,43 +62,119 @@ class LedgerTable:
         first_offset: Literal["earliest", "latest"],
         table_of: Callable[[str], str],
         *,
+        topics: Iterable[str] = (),
         share_target: bool = False,
         letters: bool = False,
+        method: str = "",
+        tokens_ahead: bool = False,
+        fold: Fold | None = None,
     ) -> Ledger:
-        """Become the one writer of this sink: every run before this one is fenced once this returns.
+        """Become the one writer of this sink: every run before this one is fenced from the first transaction on.
 
-        `observe` looks at Kafka; it is called when no older run can commit any more, or positions might pass what it
-        saw. `table_of` gives a topic's table, `letters` whether the sink has a dead-letter topic.
+        `observe` looks at Kafka and `fold` opens channels, both between the two transactions: no older run can move a
+        position then, and no lock is held. `fold` is called where the sink's tokens are ahead of the ledger, and where
+        those of `method` will be (`tokens_ahead`): the owner row says so before anything can be appended. `table_of`
+        gives a topic's table, `topics` are those known before, `letters` says whether the sink has a dead-letter topic.
+        A claim that ends between its transactions leaves a higher epoch, and a first claim stays to be made.
 
-        Raises LostPositionError where Kafka cannot continue, SharedTargetError where another sink writes the same topic
-        into the same table (unless `share_target`), FencedError where this run claimed before and somebody else has
-        since, CleaningError where the sink's name is being retired, ClaimAgainError where the lock or the answer to
-        COMMIT did not come. All but the last leave the ledger as it was.
+        Raises LostPositionError where Kafka or a channel cannot continue, SharedTargetError where another sink writes
+        the same topic into the same table (unless `share_target`), FencedError where somebody else claimed meanwhile,
+        CleaningError where the sink's name is being retired, ClaimAgainError where a lock or the answer to COMMIT did
+        not come. SharedTargetError for one of `topics`, and CleaningError, leave the ledger as it was.
         """
+        targets = {topic: table_of(topic) for topic in topics}
+        taken = self._take(connection, targets, share_target=share_target)
+        partitions = observe()
+        positions, added = taken.start(partitions, first_offset)
+        folded = self._fold(taken.owner, positions, partitions, fold, needed=tokens_ahead)
+        positions_now = fold_positions(positions, folded)
+        check_positions(self._sink, positions_now, partitions)
+        targets = {where.topic: table_of(where.topic) for where in partitions}
+        claimed = replace(taken.owner, targets=targets, claimed=True, shared=share_target, method=method)
+        claimed = replace(claimed, letters=letters or claimed.letters, tokens_ahead=tokens_ahead)
+        with transaction(connection):
+            seen = self._hold(connection, claimed)
+            if not share_target:
+                check_targets(self._sink, taken.owner, targets, seen.others)
+            _expect(self._rows.insert_positions(connection, added, ""), len(added))
+            self._raise_positions(connection, f"{claimed.epoch}-claim", positions, folded)
+        self._owner = claimed
+        if tokens_ahead:
+            self.standing(connection)  # tasks ask the same: Snowflake may answer them from this result
+        return _ledger(self._sink, taken.ledger_id, claimed, positions_now, partitions)
+
+    def _take(self, connection: SnowflakeConnection, targets: Mapping[str, str], *, share_target: bool) -> _Taken:
+        """The first transaction of a claim: from its COMMIT on no older run can move a position."""
         with transaction(connection):
             self._lock(connection)
-            partitions = observe()
             seen = self._rows.read(connection)
             self._check_turn(seen.owner)
             check_not_cleaning(self._sink, seen.owner)
-            check_positions(self._sink, seen.positions, partitions)
-            targets = {where.topic: table_of(where.topic) for where in partitions}
             if not share_target:
                 check_targets(self._sink, seen.owner, targets, seen.others)
-            first = seen.owner is None or not seen.owner.claimed
-            added = missing_positions(seen.positions, partitions, first_claim=first, first_offset=first_offset)
-            state = seen.owner.method_state if seen.owner else {}
-            letters = letters or bool(seen.owner and seen.owner.letters)
-            totals = seen.owner.totals if seen.owner else Totals()
-            owner = Owner(
-                _epoch(seen), self._run_id, 0.0, targets, state, shared=share_target, letters=letters, totals=totals
-            )
+            owner = replace(seen.owner or _new_owner(seen), run_id=self._run_id, silent_seconds=0.0)
             self._highest = owner.epoch  # from here on COMMIT may have happened, whatever its answer
             self._sign(connection, seen, owner)
-            _expect(self._rows.insert_positions(connection, added, ""), len(added))
         self._certain, self._owner = owner.epoch, owner
-        positions = {**seen.positions, **added}
-        return Ledger(self._sink, owner.epoch, {w: p.next_offset for w, p in positions.items() if w in partitions})
+        return _Taken(owner, seen.positions, seen.ledger_id)
+
+    def _hold(self, connection: SnowflakeConnection, owner: Owner) -> Snapshot:
+        """The beginning of a second transaction: the lock, the owner row as it is to be, and what stands there now.
+
+        Raises FencedError where the epoch is another one by now.
+        """
+        self._lock_row(connection)
+        seen = self._rows.read(connection)
+        if self._rows.update_owner(connection, owner.epoch, owner.run_id, document=owner.document) != 1:
+            raise self._fenced()
+        return seen
+
+    def _fold(
+        self,
+        owner: Owner,
+        positions: Mapping[TopicPartition, Position],
+        partitions: Mapping[TopicPartition, KafkaPartition],
+        fold: Fold | None,
+        *,
+        needed: bool = False,
+        replaced: Collection[TopicPartition] = (),
+    ) -> Mapping[TopicPartition, FoldedPosition]:
+        """What the channels know beyond the ledger; nothing where they know nothing and `needed` is not said."""
+        if not (owner.tokens_ahead or needed):
+            return {}
+        if fold is None:
+            raise TerminalError(
+                f"The channels of sink {self._sink} may hold rows that its positions do not count yet, and nobody "
+                "opens them.",
+                where=self._name,
+                next_step="Report this: whoever takes a streaming sink must be able to open its channels.",
+            )
+        return fold(owner, positions, partitions, replaced=replaced)
+
+    def _raise_positions(
+        self,
+        connection: SnowflakeConnection,
+        batch_id: str,
+        positions: Mapping[TopicPartition, Position],
+        folded: Mapping[TopicPartition, FoldedPosition],
+    ) -> None:
+        """Store what was folded into these positions, where anything of it is new."""
+        now = fold_positions(positions, folded)
+        moves = [
+            Move(where, before.next_offset, now[where].next_offset)
+            for where, before in positions.items()
+            if now[where].next_offset > before.next_offset
+        ]
+        _expect(self._rows.move(connection, batch_id, moves), len(moves))
+        self._record(
+            connection, {w: channel for w, at in now.items() if (channel := at.channel) != positions[w].channel}
+        )
+
+    def _record(
+        self, connection: SnowflakeConnection, channels: Mapping[TopicPartition, RecordedChannel | None]
+    ) -> None:
+        known = {where: channel for where, channel in channels.items() if channel is not None}
+        _expect(self._rows.record(connection, known), len(known))
 
     def move(
         self,
@@ -101,10 +183,12 @@ class LedgerTable:
         batch_id: str,
         moves: Sequence[Move],
         loaded: Totals = Totals(),  # noqa: B008 - a value
+        channels: Mapping[TopicPartition, RecordedChannel] = MappingProxyType({}),
     ) -> None:
         """The last statements of a batch's transaction: prove ownership, then move every partition.
 
-        loaded: what the batch adds to the sink's totals.
+        loaded: what the batch adds to the sink's totals. channels: what is recorded of channels from now on; a token
+        and a baseline of row errors move with the positions that they belong to.
 
         Raises FencedError when this run does not own the sink any more and ClaimAgainError when a position is not
         where this batch started; both leave it to the caller to roll back.
@@ -113,6 +197,27 @@ class LedgerTable:
         moved = self._rows.move(connection, batch_id, moves)
         if moved != len(moves):
             raise ClaimAgainError(f"{moved} of {len(moves)} partitions stood where this batch began.")
+        self._record(connection, channels)
+
+    def settle(
+        self,
+        connection: SnowflakeConnection,
+        epoch: int,
+        folded: Mapping[TopicPartition, FoldedPosition],
+        loaded: Totals = Totals(),  # noqa: B008 - a value
+    ) -> None:
+        """The orderly end of a streaming run, once its channels were opened: no token is ahead of the ledger any more.
+
+        folded: of all partitions that have a channel. loaded: what is added to the sink's totals. One transaction of
+        its own. Raises as `move` does.
+        """
+        with transaction(connection):
+            owner = replace(self._owner, totals=self._owner.totals + loaded, tokens_ahead=False)
+            self._rewrite(connection, epoch, owner)
+            positions = self._rows.read(connection).positions
+            if unknown := sorted(str(where) for where in folded.keys() - positions.keys()):
+                raise ClaimAgainError(f"The ledger has no row of {', '.join(unknown)}.")
+            self._raise_positions(connection, f"{epoch}-end", positions, folded)
 
     def beat(self, connection: SnowflakeConnection, epoch: int) -> None:
         """A sign of life. Raises FencedError when this run does not own the sink any more."""
@@ -121,9 +226,16 @@ class LedgerTable:
 
     def check_epoch(self, connection: SnowflakeConnection, epoch: int) -> None:
         """Raise FencedError unless `epoch` is still the sink's: a look, for tasks, which have no run id."""
-        owner = self.owner(connection)
-        if owner is None or owner.epoch != epoch:
+        if self.standing(connection).epoch != epoch:
             raise self._fenced()
+
+    def standing(self, connection: SnowflakeConnection) -> Standing:
+        """Who may write and where each partition goes on, for tasks: the same fixed text from all of them.
+
+        Snowflake may answer it from its result cache, without a warehouse, while the table stays as it is. Raises
+        MissingObjectError where there is no ledger.
+        """
+        return self._rows.standing(connection)
 
     def update_method_state(
         self,
@@ -142,7 +254,7 @@ class LedgerTable:
 
     def _rewrite(self, connection: SnowflakeConnection, epoch: int, owner: Owner) -> None:
         """Write the owner row's document. Where this is rolled back, the run claims again, and reads it again."""
-        if self._rows.update_owner(connection, epoch, self._run_id, BATCH_ID=owner.document) != 1:
+        if self._rows.update_owner(connection, epoch, self._run_id, document=owner.document) != 1:
             raise self._fenced()
         self._owner = owner
 
@@ -152,7 +264,7 @@ class LedgerTable:
         Never raises where another run owns the sink by now, nor where Snowflake does not answer: the run has ended.
         """
         try:
-            released = self._rows.update_owner(connection, epoch, self._run_id, TOPIC_ID="")
+            released = self._rows.update_owner(connection, epoch, self._run_id, new_run_id="")
         except TransientError as error:
             log.warning("The sink could not be released, it looks as if it ran until it is silent: %s", error.what)
         else:
@@ -174,13 +286,18 @@ class LedgerTable:
         *,
         running_within: float,
         expected: Mapping[TopicPartition, Position | None] | None = None,
+        fold: Fold | None = None,
     ) -> int:
         """Set where these partitions go on (offset and topic id), leave the others; returns the new epoch.
 
-        Whoever still runs is fenced by it. Works before the first claim too, after `ensure`. Raises SinkRunsError when
-        a run gave a sign of life within `running_within` seconds, TerminalError where a partition does not stand as
-        `expected` says (None: it has no row), and ClaimAgainError when the lock or the answer to COMMIT did not come:
-        the same reset may then be given again.
+        Whoever still runs is fenced by it, and offset tokens of before say nothing any more. Where such tokens are
+        ahead of the ledger, `fold` opens the channels between two transactions, and the other partitions go on behind
+        their tokens. Works before the first claim too, after `ensure`.
+
+        Raises SinkRunsError when a run gave a sign of life within `running_within` seconds, TerminalError where a
+        partition does not stand as `expected` says (None: it has no row), FencedError where somebody claimed while
+        channels were opened, what `fold` raises, and ClaimAgainError when the lock or the answer to COMMIT did not
+        come: the same reset may then be given again.
         """
         with transaction(connection):
             self._lock(connection)
@@ -188,14 +305,27 @@ class LedgerTable:
             self.check_silent(seen.owner, running_within)
             check_not_cleaning(self._sink, seen.owner)
             self._check_unmoved(seen.positions, expected or {})
-            epoch = _epoch(seen)
-            owner = replace(seen.owner or Owner(epoch, "", 0.0, claimed=False), run_id="")
-            self._sign(connection, seen, owner)
-            there = {where: position for where, position in positions.items() if where in seen.positions}
-            fresh = {where: position for where, position in positions.items() if where not in seen.positions}
-            _expect(self._rows.place(connection, f"{epoch}-reset", there), len(there))
-            _expect(self._rows.insert_positions(connection, fresh, f"{epoch}-reset"), len(fresh))
-        return epoch
+            taken = replace(seen.owner or _new_owner(seen), run_id="")
+            settled = replace(taken, generation=taken.epoch, tokens_ahead=False)
+            self._sign(connection, seen, taken if taken.tokens_ahead else settled)
+            if not taken.tokens_ahead:
+                self._place(connection, taken.epoch, seen, positions)
+        if taken.tokens_ahead:
+            folded = self._fold(taken, seen.positions, {}, fold, replaced=positions)
+            others = {where: each for where, each in folded.items() if where not in positions}
+            with transaction(connection):
+                seen = self._hold(connection, settled)
+                self._raise_positions(connection, f"{taken.epoch}-reset", seen.positions, others)
+                self._place(connection, taken.epoch, seen, positions)
+        return taken.epoch
+
+    def _place(
+        self, connection: SnowflakeConnection, epoch: int, seen: Snapshot, positions: Mapping[TopicPartition, Position]
+    ) -> None:
+        there = {where: position for where, position in positions.items() if where in seen.positions}
+        fresh = {where: position for where, position in positions.items() if where not in seen.positions}
+        _expect(self._rows.place(connection, f"{epoch}-reset", there), len(there))
+        _expect(self._rows.insert_positions(connection, fresh, f"{epoch}-reset"), len(fresh))
 
     def check_silent(self, owner: Owner | None, running_within: float) -> None:
         """Raise SinkRunsError where a run gave a sign of life within `running_within` seconds."""
@@ -224,20 +354,25 @@ class LedgerTable:
 
         The epoch is raised, above `above`.
         """
+        self._lock_row(connection)
+        self._rows.raise_epoch(connection, above)
+
+    def _lock_row(self, connection: SnowflakeConnection) -> None:
         if self._rows.lock(connection) != 1:
             raise TerminalError(
                 f"Table {self._name} has no lock row, or several.",
                 where=f"sink {self._sink}",
                 next_step="The ledger was edited by hand: it must hold exactly one row with SINK = ''.",
             )
-        self._rows.raise_epoch(connection, above)
 
     def _sign(self, connection: SnowflakeConnection, seen: Snapshot, owner: Owner) -> None:
         if seen.owner is None:
             _expect(self._rows.insert_owner(connection, owner), 1)
         else:
-            changes = {"TOPIC_ID": owner.run_id, "BATCH_ID": owner.document}
-            _expect(self._rows.update_owner(connection, owner.epoch, seen.owner.run_id, **changes), 1)
+            changed = self._rows.update_owner(
+                connection, owner.epoch, seen.owner.run_id, new_run_id=owner.run_id, document=owner.document
+            )
+            _expect(changed, 1)
 
     def _check_turn(self, owner: Owner | None) -> None:
         """A run that claimed before may claim again only while nobody else has, and only on the same ledger."""
@@ -260,9 +395,53 @@ class LedgerTable:
         )
 
 
-def _epoch(seen: Snapshot) -> int:
-    """The epoch that this transaction brings: `_lock` has raised it where there is one."""
-    return seen.owner.epoch if seen.owner else seen.floor + 1
+@dataclass(frozen=True)
+class _Taken:
+    """What the first transaction of a claim left: the owner row, and positions that no other run can move."""
+
+    owner: Owner
+    positions: Mapping[TopicPartition, Position]
+    ledger_id: str
+
+    def start(
+        self, partitions: Mapping[TopicPartition, KafkaPartition], first_offset: Literal["earliest", "latest"]
+    ) -> tuple[dict[TopicPartition, Position], dict[TopicPartition, Position]]:
+        """(all positions, those of them that have no row yet), before channels say more."""
+        first = not self.owner.claimed
+        added = missing_positions(self.positions, partitions, first_claim=first, first_offset=first_offset)
+        return {**self.positions, **added}, added
+
+
+def find_ledger_id(connection: SnowflakeConnection, namespace: Namespace) -> str | None:
+    """The id of the schema's ledger; None where there is none yet."""
+    try:
+        return LedgerRows(namespace.qualified(TABLE), "").ledger_id(connection)
+    except MissingObjectError:
+        return None
+
+
+def _new_owner(seen: Snapshot) -> Owner:
+    """The owner row of a sink that has none. Its epoch is above all that a sink of the name had, and so its generation:
+    a token in a channel that outlived a clean says nothing."""
+    return Owner(seen.floor + 1, "", 0.0, claimed=False, generation=seen.floor + 1)
+
+
+def _ledger(
+    sink: str,
+    ledger_id: str,
+    owner: Owner,
+    positions: Mapping[TopicPartition, Position],
+    partitions: Collection[TopicPartition],
+) -> Ledger:
+    claimed = {where: at for where, at in positions.items() if where in partitions}
+    return Ledger(
+        sink,
+        owner.epoch,
+        {where: at.next_offset for where, at in claimed.items()},
+        ledger_id,
+        owner.generation,
+        {where: at.channel for where, at in claimed.items() if at.channel is not None},
+    )
 
 
 def _expect(changed: int, wanted: int) -> None:

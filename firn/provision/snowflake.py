@@ -12,6 +12,7 @@ from snowflake.connector import SnowflakeConnection
 from firn.provision.findings import Finding
 from firn.snowflake.connection import SnowflakeLogin, connect, query
 from firn.snowflake.faults import MissingObjectError
+from firn.snowflake.identifiers import text_literal
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def look_for_objects(connection: SnowflakeConnection, login: SnowflakeLogin) -> 
 
 
 def _database(connection: SnowflakeConnection, login: SnowflakeLogin) -> Finding:
-    rows = query(connection, f"SHOW DATABASES LIKE {_literal(login.database)}")
+    rows = query(connection, f"SHOW DATABASES LIKE {text_literal(login.database)}")
     return _looked_up("database", login.database, rows, login, f"GRANT USAGE ON DATABASE {login.database}")
 
 
@@ -54,7 +55,7 @@ def _schema(connection: SnowflakeConnection, login: SnowflakeLogin) -> Finding:
     name = f"{login.database}.{login.schema}"
     try:
         rows = query(
-            connection, f"SHOW SCHEMAS LIKE {_literal(login.schema)} IN DATABASE {_identifier(login.database)}"
+            connection, f"SHOW SCHEMAS LIKE {text_literal(login.schema)} IN DATABASE {_identifier(login.database)}"
         )
     except MissingObjectError:
         rows = []
@@ -63,7 +64,7 @@ def _schema(connection: SnowflakeConnection, login: SnowflakeLogin) -> Finding:
 
 
 def _warehouse(connection: SnowflakeConnection, login: SnowflakeLogin) -> Finding:
-    rows = query(connection, f"SHOW WAREHOUSES LIKE {_literal(login.warehouse)}")
+    rows = query(connection, f"SHOW WAREHOUSES LIKE {text_literal(login.warehouse)}")
     return _looked_up("warehouse", login.warehouse, rows, login, f"GRANT USAGE ON WAREHOUSE {login.warehouse}")
 
 
@@ -72,11 +73,6 @@ def _looked_up(kind: str, name: str, rows: list[dict[str, object]], login: Snowf
         return Finding(kind, name, "ok")
     detail = f"does not exist, or role {login.role} may not see it: make it, then {grant} TO ROLE {login.role}"
     return Finding(kind, name, "missing", detail)
-
-
-def _literal(text: str) -> str:
-    """A pattern literal; `_` and `%` in a name match themselves too, so the rows are compared again."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def _identifier(name: str) -> str:

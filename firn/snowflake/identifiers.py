@@ -69,6 +69,14 @@ def always_quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def text_literal(text: str) -> str:
+    """A text as a constant in a statement, where nothing can be bound.
+
+    Source: https://docs.snowflake.com/en/sql-reference/data-types-text, "single-quoted string constants".
+    """
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
 def written(name: tuple[str, ...]) -> str:
     """A full name, or its first parts, as it stands in a statement: in quotes only where it must have them."""
     return ".".join(quoted(part) if stored(part) == part else always_quoted(part) for part in name)

@@ -201,8 +201,10 @@ class Epoch:
             self._observe,
             context.config.first_offset,
             lambda topic: table_for(topic, context.config.table_map),
+            topics=self._topics(),
             share_target=context.config.share_target,
             letters=dead_letter_queue(context) is not None,
+            method=context.config.method,
         )
         self._parts.report.epoch = ledger.epoch
         self._parts.metrics.claimed(ledger, self._seen)

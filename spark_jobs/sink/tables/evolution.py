@@ -23,7 +23,7 @@ from firn.errors import PrivilegeError, TerminalError
 from firn.ledger.schema_changes import SchemaChange, SchemaChanges
 from firn.snowflake.columns import METADATA, METADATA_COLUMN, Column, Columns, ColumnType, column_type
 from firn.snowflake.connection import execute
-from firn.snowflake.identifiers import Namespace, always_quoted
+from firn.snowflake.identifiers import Namespace, always_quoted, text_literal
 from firn.snowflake.tables import describe
 from spark_jobs.sink.columns.required_schema_changes import merge_types
 from spark_jobs.sink.tables.target_tables import create_statement
@@ -133,7 +133,7 @@ class Evolution:
         there = {column.name: column for column in columns}
         for name, (by, wanted) in required.add.items():
             if name not in there:
-                comment = _literal(_COMMENT.format(topic=by.topic))
+                comment = text_literal(_COMMENT.format(topic=by.topic))
                 yield self._alteration(_ADD, table, name, by, type=wanted, comment=comment)
         for name, by in required.nullable.items():
             if name in there and not there[name].nullable:
@@ -187,9 +187,3 @@ class Evolution:
 def _is_wider(wanted: ColumnType, there: ColumnType) -> bool:
     """Whether SET DATA TYPE has something to do; a column that somebody made of another kind is not ours to change."""
     return (wanted.kind, wanted.scale) == (there.kind, there.scale) and wanted.size > there.size
-
-
-def _literal(text: str) -> str:
-    """A string constant (https://docs.snowflake.com/en/sql-reference/data-types-text#string-constants)."""
-    escaped = text.replace("\\", "\\\\").replace("'", "''")
-    return f"'{escaped}'"

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Literal
 from unittest.mock import patch
 
@@ -131,14 +132,16 @@ class Model:
 
 
 @contextmanager
-def answer_to_commit(answer: Answer) -> Iterator[None]:
-    """COMMIT happens or not, and its answer comes or not."""
+def answer_to_commit(answer: Answer, number: int = 1) -> Iterator[None]:
+    """The COMMIT of this number happens or not, and its answer comes or not; those before it are answered."""
+    commits = count(1)
 
     def losing(to: SnowflakeConnection, sql: str, params: tuple[object, ...] = ()) -> int:
-        if sql == "COMMIT" and answer == "lost before commit":
+        lost = sql == "COMMIT" and next(commits) == number
+        if lost and answer == "lost before commit":
             raise TransientError("the answer was lost")
         changed = execute(to, sql, params)
-        if sql == "COMMIT" and answer == "lost after commit":
+        if lost and answer == "lost after commit":
             raise TransientError("the answer was lost")
         return changed
 
@@ -198,15 +201,16 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(
         slot=SLOTS,
         what=st.sampled_from(["claim", "claim in doubt", "claim under attack", "die", "beat", "keep", "release"]),
+        commit=st.integers(1, 2),
     )
-    def disturb(self, slot: int, what: str) -> None:
+    def disturb(self, slot: int, what: str, commit: int) -> None:
         """At any time: a run claims though it holds the sink or is fenced; a process ends; a heartbeat comes."""
         run = self._runs[slot] = self._runs[slot] or self._new_run()
         if what == "die":
             self._end(slot)
         elif run.batch is None and what.startswith("claim"):
             answer: Answer = "lost after commit" if what.endswith("doubt") else "comes"
-            self._claim(slot, answer, intruder=what.endswith("attack"))
+            self._claim(slot, answer, intruder=what.endswith("attack"), commit=commit)
             if what.endswith("doubt") and run.ledger:
                 self.run(slot, 2, 3, None, "comes")  # carelessly, with the ledger of its claim before
         elif run.batch is None and run.ledger:
@@ -290,42 +294,56 @@ class LedgerMachine(RuleBasedStateMachine):
                 )
                 model.remembered += 1
 
-    def _claim(self, slot: int, answer: Answer, *, intruder: bool) -> None:
+    def _claim(self, slot: int, answer: Answer, *, intruder: bool, commit: int = 1) -> None:
+        """Both transactions of a claim; the answer to the first or the second COMMIT may be lost."""
         run, model = self._runs[slot], self._model
         assert run is not None
+        locked, epoch = self._locked_by is not None, model.epoch + 1
+        fenced = not locked and bool(run.highest) and model.epoch > run.highest
+        if taken := not (locked or fenced):
+            run.highest = epoch  # as far as the run knows
+            if commit == 2 or answer != "lost before commit":
+                model.epoch, model.holder = epoch, run.run_id
+        raised: type[Exception] | None = None
+        try:
+            with answer_to_commit(answer, commit):
+                observe = self._disturbed(slot) if intruder else self._observe
+                run.ledger = run.table.claim(run.connection, observe, self._first_offset, lambda topic: topic)
+        except (ClaimAgainError, FencedError, LostPositionError) as error:
+            raised = type(error)
+        in_doubt = taken and answer != "comes" and commit == 1
+        if taken and not in_doubt:
+            fenced = model.epoch > epoch  # somebody else claimed in the middle
+        assert raised is (
+            ClaimAgainError if locked or in_doubt else self._after_observing(run, answer, fenced=fenced, taken=taken)
+        )
+        run.fenced, run.lost = raised is FencedError, raised is LostPositionError
+        if raised is ClaimAgainError and taken:
+            self._lose_session(run)  # a careless run would go on with the ledger that it had
+
+    def _after_observing(self, run: Run, answer: Answer, *, fenced: bool, taken: bool) -> type[Exception] | None:
+        """How a claim must end that got so far, and what its second transaction must leave."""
+        model = self._model
         positions = self._first_positions() | model.positions
-        lost = any(at.earliest > positions[where] for where, at in self._topic.items())
-        error: type[Exception] | None = None
-        if self._locked_by:
-            error = ClaimAgainError
-        elif run.highest and model.epoch > run.highest:
-            error = FencedError
-        elif lost:
-            error = LostPositionError
-        elif answer != "comes":
-            error = ClaimAgainError
-        epoch, held = model.epoch + 1, error is None or (error is ClaimAgainError and not self._locked_by)
-        if held and answer != "lost before commit":
-            model.epoch, model.holder, model.claimed, model.positions = epoch, run.run_id, True, positions
-        with expected(error), answer_to_commit(answer):
-            observe = self._disturbed(slot) if intruder else self._observe
-            run.ledger = run.table.claim(run.connection, observe, self._first_offset, lambda topic: topic)
-            assert (run.ledger.epoch, run.ledger.committed) == (epoch, positions)
-        run.fenced, run.lost = error is FencedError, error is LostPositionError
-        if held:
-            run.highest = epoch
-            if answer != "comes":
-                self._lose_session(run)  # a careless run would go on with the ledger that it had
+        if taken and any(at.earliest > positions[where] for where, at in self._topic.items()):
+            return LostPositionError
+        if fenced:
+            return FencedError
+        if answer != "lost before commit":
+            model.claimed, model.positions = True, positions
+        if answer != "comes":
+            return ClaimAgainError
+        assert run.ledger is not None
+        assert (run.ledger.epoch, run.ledger.committed) == (model.epoch, positions)
+        return None
 
     def _disturbed(self, slot: int) -> Callable[[], dict[TopicPartition, KafkaPartition]]:
-        """In the middle of a claim the other slot claims too: it must not get in."""
-        other = self._runs[1 - slot] or self._new_run()
-        self._runs[1 - slot] = other
+        """Between the two transactions of a claim the other slot claims too: it is the newer run then."""
+        self._runs[1 - slot] = other = self._runs[1 - slot] or self._new_run()
 
         def observe() -> dict[TopicPartition, KafkaPartition]:
             if other.batch is None:
-                with expected(ClaimAgainError):
-                    other.table.claim(other.connection, self._observe, self._first_offset, lambda topic: topic)
+                self._claim(1 - slot, "comes", intruder=False)
             return self._observe()
 
         return observe

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from firn.ledger.owner import REFUSED_FILES, Owner, SharedTargetError, Totals, check_targets, spoken
+from firn.ledger.owner import Owner, SharedTargetError, Totals, check_targets, spoken
 
 
 @pytest.mark.parametrize(
@@ -14,6 +12,8 @@ from firn.ledger.owner import REFUSED_FILES, Owner, SharedTargetError, Totals, c
     [
         Owner(3, "run", 1.5, {"a": "A", 'b"': "t\u00e4ble"}, {"files": ["s/A/a/0/0-9-3-0-00.parquet"]}),
         Owner(1, "", 0.0, {}, {}, claimed=False, shared=True),
+        Owner(7, "run", 0.0, {"a": "A"}, method="SNOWPIPE_STREAMING", generation=4, tokens_ahead=True),
+        Owner(7, "", 0.0, letters=True, cleaning=True),
     ],
 )
 def test_a_document_is_read_as_it_was_written(owner: Owner) -> None:
@@ -22,25 +22,26 @@ def test_a_document_is_read_as_it_was_written(owner: Owner) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "3-17", "null", "[]", "{}", '{"targets": []}', '{"targets": {}, "method_state": 5}', '{"targets": 1}'],
+    [
+        None,
+        "",
+        "3-17",
+        "null",
+        "[]",
+        "{}",
+        '{"targets": []}',
+        '{"targets": {}, "method_state": 5}',
+        '{"targets": 1, "generation": "x", "totals": 7}',
+    ],
 )
-def test_a_document_of_another_shape_counts_as_empty(text: str) -> None:
+def test_what_is_of_another_shape_in_a_document_counts_as_absent(text: str | None) -> None:
     assert Owner.of(3, "run", 1.0, text) == Owner(3, "run", 1.0)
 
 
-def test_files_that_an_older_version_kept_are_refused_files_until_a_method_says_otherwise() -> None:
-    kept = '{"targets": {"a": "A"}, "kept": ["s/A/a/1.parquet"]'
-    assert Owner.of(1, "", 0.0, f"{kept}}}").method_state == {REFUSED_FILES: ["s/A/a/1.parquet"]}
-    newer = Owner.of(1, "", 0.0, f'{kept}, "method_state": {{"{REFUSED_FILES}": ["2"]}}}}')
-    assert newer.method_state == {REFUSED_FILES: ["2"]}
-    assert Owner.of(1, "", 0.0, '{"targets": {}, "kept": []}').method_state == {}
-
-
-@pytest.mark.parametrize(("state", "kept"), [({}, []), ({"a": 1}, []), ({REFUSED_FILES: ["1"], "a": 1}, ["1"])])
-def test_a_document_has_what_an_older_version_reads(state: dict[str, object], kept: list[str]) -> None:
-    """Without both of these keys it counts the whole document as empty: targets, totals, whether it is cleaned."""
-    document = json.loads(Owner(1, "r", 0.0, {"t": "T"}, state).document)
-    assert (document["targets"], document["kept"]) == ({"t": "T"}, kept)
+def test_a_part_of_another_shape_hides_no_other_part() -> None:
+    """Else a sink whose tokens are ahead would go on at its positions, and double its rows."""
+    read = Owner.of(3, "run", 1.0, '{"targets": 1, "generation": 4, "tokens_ahead": true, "cleaning": true}')
+    assert (read.generation, read.tokens_ahead, read.cleaning, read.targets) == (4, True, True, {})
 
 
 def test_every_shared_target_is_named_at_once() -> None:

@@ -78,8 +78,8 @@ def test_running_again_adds_exactly_the_new_records(settings: Settings, new_run:
 
 def totals_of(settings: Settings, topic: Topic) -> dict[str, int]:
     """What the ledger says the topic's sink has brought over all its runs."""
-    statement = f"SELECT BATCH_ID FROM FIRN_OFFSETS WHERE SINK = 's_{topic.table}' AND TOPIC = ''"
-    found: dict[str, int] = json.loads(sql(settings, statement)[0]["BATCH_ID"])["totals"]
+    statement = f"SELECT DOCUMENT FROM FIRN_OFFSETS WHERE SINK = 's_{topic.table}' AND TOPIC = ''"
+    found: dict[str, int] = json.loads(sql(settings, statement)[0]["DOCUMENT"])["totals"]
     return found
 
 

@@ -204,5 +204,5 @@ def test_a_topic_made_again_while_it_is_read_is_never_taken_for_the_old_one(
         finally:
             stop.set()
     assert landed(settings, topic) == [(0, 0), (0, 1)]
-    owner = sql(settings, f"SELECT TOPIC_ID FROM FIRN_OFFSETS WHERE SINK = 's_{topic.table}' AND TOPIC = ''")
-    assert owner == [{"TOPIC_ID": ""}]  # nobody runs it: a reset need not wait
+    owner = sql(settings, f"SELECT RUN_ID FROM FIRN_OFFSETS WHERE SINK = 's_{topic.table}' AND TOPIC = ''")
+    assert owner == [{"RUN_ID": ""}]  # nobody runs it: a reset need not wait

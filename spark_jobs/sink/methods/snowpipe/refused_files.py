@@ -10,8 +10,11 @@ from collections.abc import Iterable
 
 from snowflake.connector import SnowflakeConnection
 
-from firn.ledger.owner import REFUSED_FILES, Owner
+from firn.ledger.owner import Owner
 from firn.ledger.table import LedgerTable
+
+REFUSED_FILES = "refused_files"
+"""Key of `Owner.method_state`: paths in the stage of the files that COPY refused, which clean-ups leave."""
 
 
 def refused_files(owner: Owner | None) -> tuple[str, ...]:

@@ -42,10 +42,5 @@ def test_files_that_are_gone_are_forgotten() -> None:
     assert refused_files(table.owner) == ("b",)
 
 
-def test_files_that_an_older_version_remembered_stay_through_an_upgrade() -> None:
-    upgraded = Owner.of(1, "", 0.0, '{"targets": {"t": "T"}, "kept": ["s/t/a.parquet"]}')
-    assert refused_files(upgraded) == ("s/t/a.parquet",)
-
-
 def test_a_sink_without_an_owner_has_none() -> None:
     assert refused_files(None) == refused_files(Owner(1, "", 0.0)) == ()
