@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from firn_local.snowflake.engine.account import Account
 from firn_local.snowflake.engine.cursor import Cursor
 from firn_local.snowflake.engine.family import Dispatcher
 from firn_local.snowflake.engine.login_session import Session
+from firn_local.snowflake.metering.meter import Clock, Meter
 from firn_local.snowflake.privileges import principal_table
 from firn_local.snowflake.statements import (
     copy_files,
@@ -53,12 +55,21 @@ class LocalSnowflake:
     """Opens the data directory, which is made when absent; `close` writes it back."""
 
     def __init__(
-        self, data_dir: Path, *, account: str | None = None, memory_limit: str = "1GB", threads: int = 2
+        self,
+        data_dir: Path,
+        *,
+        account: str | None = None,
+        memory_limit: str = "1GB",
+        threads: int = 2,
+        clock: Clock = time.time,
     ) -> None:
-        """`account` is the only account name that may log in; None means any. The others are DuckDB's."""
+        """`account` is the only account name that may log in; None means any. memory_limit and threads are DuckDB's.
+
+        clock: what warehouses are billed by, in seconds since 1970.
+        """
         store = Store(data_dir, memory_limit=memory_limit, threads=threads)
         principal_table.create_table(store)
-        self.account = Account(store, account)
+        self.account = Account(store, account, clock)
         self._dispatcher = Dispatcher(FAMILIES)
         for family in FAMILIES:
             if family.create_tables is not None:
@@ -86,6 +97,12 @@ class LocalSnowflake:
                 session.transactions.repair()
                 raise
 
+    @property
+    def meter(self) -> Meter:
+        """What the account's warehouses were used for, and what that bills."""
+        return self.account.meter
+
     def close(self) -> None:
         """Close the files, written back. Sessions must be closed before."""
+        self.meter.write()
         self.account.store.close()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hmac
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from firn_local.snowflake.metering.meter import Clock, Meter
+from firn_local.snowflake.privileges import principal_table
 from firn_local.snowflake.privileges.grant_table import GrantTable
-from firn_local.snowflake.privileges.role_grants import RoleGrants
+from firn_local.snowflake.privileges.requirements import USAGE_DATABASE
+from firn_local.snowflake.privileges.role_grants import ADMIN, RoleGrants
 from firn_local.snowflake.store import dropped_objects
 from firn_local.snowflake.store.duckdb_store import Store
 from firn_local.snowflake.store.table_annotations import KnownColumn
@@ -22,9 +26,12 @@ class Account:
 
     store: Store
     only_name: str | None = None
+    clock: Clock = time.time
+    """What the meter counts by."""
     locks: TableLocks = field(default_factory=TableLocks)
     commits: CommitLog = field(default_factory=CommitLog)
     role_grants: RoleGrants = field(init=False)
+    meter: Meter = field(init=False)
     locked_out: dict[str, float] = field(default_factory=dict)
     """When a user was disabled last (monotonic seconds): sessions from before have ended."""
     columns: dict[str, list[KnownColumn]] = field(default_factory=dict)
@@ -36,6 +43,11 @@ class Account:
     def __post_init__(self) -> None:
         """Made of the store."""
         self.role_grants = RoleGrants(GrantTable(self.store))
+        if self.role_grants.now().owner("DATABASE", USAGE_DATABASE) is None:
+            self.grants.own("DATABASE", USAGE_DATABASE, ADMIN)
+        self.meter = Meter(self.store, self.commits, self.clock)
+        for name, _, _, properties in principal_table.rows(self.store, "WAREHOUSE"):
+            self.meter.configure(name, properties)
 
     @property
     def grants(self) -> GrantTable:

@@ -20,10 +20,12 @@ from firn_local.snowflake.engine import (
     object_changes,
     positional_columns,
     temporary_objects,
+    usage_views,
 )
 from firn_local.snowflake.engine.family import Dispatcher, Handler
 from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import enforcement, requirements
+from firn_local.snowflake.privileges.requirements import Needs
 from firn_local.snowflake.sql import parsing
 from firn_local.snowflake.sql.result_set import NUMBER, ResultSet
 from firn_local.snowflake.sql.sql_errors import to_snowflake
@@ -50,7 +52,10 @@ class Cursor(FakeSnowflakeCursor):
         """Run one statement. Raises ProgrammingError with Snowflake's errno and sqlstate for every fault."""
         self._query_id = query_id or str(uuid.uuid4())
         try:
-            self._run(replace_outside_quotes(command, self._inline_variables), kwargs.get("binding_params") or params)
+            with self._conn.account.meter.statement(self._conn, command, self._query_id) as self._metered:
+                sql = replace_outside_quotes(command, self._inline_variables)
+                self._run(sql, kwargs.get("binding_params") or params)
+                self._metered.rows = self._rowcount
         except Exception as error:
             failure = to_snowflake(error, command)
             self._sqlstate = failure.sqlstate  # type: ignore[assignment]  # fakesnow sets None at first
@@ -73,11 +78,14 @@ class Cursor(FakeSnowflakeCursor):
         if kind is Kind.DDL and object_changes.nothing_to_drop(session, statement):
             self._answer(ResultSet.status("Drop statement executed successfully."))
             return
-        self._check(statement, handler)
+        needs = self._check(statement, handler)
+        session.account.meter.runs(self._metered, statement, needs.tables, params)
         self._run_as(kind, statement, handler, params)
 
-    def _check(self, statement: Statement, handler: Handler) -> None:
-        enforcement.check(self._conn, requirements.needs_of(statement, handler.needs))
+    def _check(self, statement: Statement, handler: Handler) -> Needs:
+        needs = requirements.needs_of(statement, handler.needs)
+        enforcement.check(self._conn, needs)
+        return needs
 
     def _run_as(self, kind: Kind, statement: Statement, handler: Handler, params: Any) -> None:
         session = self._conn
@@ -162,7 +170,8 @@ class _Execution:
     def rewritten(self) -> Expr:
         """A copy of the tree as DuckDB shall find names, positions, values and functions."""
         session, statement = self._cursor._conn, self._statement
-        tree = temporary_objects.localise(session, statement.expression.copy())
+        tree = usage_views.resolved(session, statement.expression.copy())
+        tree = temporary_objects.localise(session, tree)
         tree = positional_columns.paths(positional_columns.named(session, tree))
         tree = column_values.short_casts(column_values.fitted(session, tree, statement))
         tree = context_functions.wide_numbers(context_functions.variants(tree))

@@ -86,6 +86,12 @@ class Session(FakeSnowflakeConnection):
         """As CURRENT_ACCOUNT() has it."""
         return self.account.name
 
+    @property
+    def uncommitted(self) -> set[str]:
+        """Full names of the tables that its open transaction has changed."""
+        current = self.transactions.current
+        return current.tables if current is not None else set()
+
     def secondary_roles(self) -> frozenset[str]:
         """The user's roles beside the primary one, where they count (USE SECONDARY ROLES ALL)."""
         return self.role_grants.now().roles_of(self.user) - {"PUBLIC"} if self.secondary else frozenset()

@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from fakesnow.transforms import stage
 from sqlglot import Expr, exp
 
-from firn_local.snowflake.sql.statement import Kind, Statement
+from firn_local.snowflake.metering.compute import Compute, compute_of
+from firn_local.snowflake.sql.statement import Statement
 from firn_local.snowflake.sql.tokenizer import Tokenizer
 
 ANY = ("*",)  # some privilege, whichever: enough to look at an object
 ACCOUNT = "ACCOUNT"
+USAGE_DATABASE = "SNOWFLAKE"
+"""The database of Snowflake's own that every account has."""
 _ON_DATABASE = {"SCHEMA"}
 _READABLE = "INFORMATION_SCHEMA"
 
@@ -39,10 +42,15 @@ class Need:
 
 @dataclass(frozen=True)
 class Needs:
-    """Everything a statement needs; `warehouse` when it computes something."""
+    """Everything a statement needs; `warehouse` where only a running one can answer it."""
 
     objects: tuple[Need, ...]
     warehouse: bool = False
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """Full names of the tables and views that it reads."""
+        return frozenset(need.name for need in self.objects if need.any_of == ("SELECT",))
 
 
 Finder = Callable[[Statement], Iterable[Need]]
@@ -50,11 +58,7 @@ Finder = Callable[[Statement], Iterable[Need]]
 
 def needs_of(statement: Statement, find: Finder) -> Needs:
     """Everything a statement needs, where `find` names the objects."""
-    objects = tuple(dict.fromkeys(find(statement)))
-    expression = statement.expression
-    computes = statement.kind in (Kind.QUERY, Kind.APPEND, Kind.CHANGE)
-    fills = isinstance(expression, exp.Create) and expression.kind == "TABLE" and expression.expression is not None
-    return Needs(objects, warehouse=fills or (computes and bool(objects)))
+    return Needs(tuple(dict.fromkeys(find(statement))), warehouse=compute_of(statement) is Compute.WAREHOUSE)
 
 
 def on_account(privilege: str) -> Need:
@@ -186,7 +190,9 @@ def _reads(statement: Statement, tree: Expr | None) -> Iterator[Need]:
         if not isinstance(table.this, exp.Identifier) or id(table) in targets or _is_cte(table):
             continue
         name = statement.full_name(table)
-        if name.split(".")[1] != _READABLE:
+        if is_usage_view(table):
+            yield Need(("IMPORTED PRIVILEGES",), "DATABASE", USAGE_DATABASE)
+        elif name.split(".")[1] != _READABLE:
             yield Need(("SELECT",), "TABLE", name)
     yield from _stages(statement, tree)
 
@@ -195,6 +201,11 @@ def _stages(statement: Statement, tree: Expr) -> Iterator[Need]:
     for table in tree.find_all(exp.Table):
         if isinstance(table.this, (exp.Var, exp.Literal)) and table.name.startswith("@"):
             yield from on_stage(statement, table.name, "READ")
+
+
+def is_usage_view(table: exp.Table) -> bool:
+    """Whether it is SNOWFLAKE.ACCOUNT_USAGE.<view>."""
+    return (table.catalog.upper(), table.db.upper()) == (USAGE_DATABASE, "ACCOUNT_USAGE")
 
 
 def _is_cte(table: exp.Table) -> bool:

@@ -15,9 +15,11 @@ from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import enforcement, principal_table
 from firn_local.snowflake.privileges.requirements import Need, on_account
 from firn_local.snowflake.sql.result_set import TEXT, TIME, ResultSet, text_columns
-from firn_local.snowflake.sql.sql_errors import compilation_error, duplicate, missing, unsupported
+from firn_local.snowflake.sql.sql_errors import compilation_error, duplicate, missing, sql_error, unsupported
 from firn_local.snowflake.sql.tokenizer import Tokenizer
 
+NOT_RESUMABLE = (90063, "22000")
+NOT_SUSPENDABLE = (90064, "22000")
 KINDS = ("USER", "ROLE", "WAREHOUSE")
 _LISTED = {
     "ROLE": ("is_default", "is_current", "is_inherited", "assigned_to_users", "granted_to_roles", "granted_roles"),
@@ -45,6 +47,10 @@ def _create(session: Session, sql: str) -> ResultSet:
             raise duplicate(name)
         principal_table.keep(session.store, kind, name, session.role, _checked(given))
         session.account.grants.own(kind, name, session.role)
+        if kind == "WAREHOUSE":
+            session.account.meter.configure(name, given)
+            if given.get("INITIALLY_SUSPENDED") is not True:
+                session.account.meter.resume(name)
     return ResultSet.status(f"{kind.capitalize()} {name} successfully created.")
 
 
@@ -62,11 +68,29 @@ def _alter(session: Session, sql: str) -> ResultSet:
                 return ResultSet.status()
             raise missing(kind.capitalize(), name)
         enforcement.demand(session, Need(("MODIFY", "OPERATE") if kind == "WAREHOUSE" else ("OWNERSHIP",), kind, name))
+        if kind == "WAREHOUSE" and _is_started_or_stopped(session, name, tokens):
+            return ResultSet.status()
         altered = _altered(current, tokens, sql)
         principal_table.keep(session.store, kind, name, session.role, altered)
+        if kind == "WAREHOUSE":
+            session.account.meter.configure(name, altered)
         if kind == "USER" and altered.get("DISABLED") is True:
             session.account.locked_out[name] = time.monotonic()
     return ResultSet.status()
+
+
+def _is_started_or_stopped(session: Session, name: str, tokens: Tokenizer) -> bool:
+    """Whether it is ALTER WAREHOUSE ... SUSPEND or RESUME [IF SUSPENDED], which is then done."""
+    meter = session.account.meter
+    if tokens.skip("SUSPEND"):
+        if not meter.suspend(name):
+            raise sql_error(NOT_SUSPENDABLE, f"Invalid state. Warehouse '{name}' cannot be suspended.")
+        return True
+    if tokens.skip("RESUME"):
+        if not meter.resume(name) and not tokens.skip("IF", "SUSPENDED"):
+            raise sql_error(NOT_RESUMABLE, f"Invalid state. Warehouse '{name}' cannot be resumed.")
+        return True
+    return False
 
 
 def _altered(current: dict[str, Any], tokens: Tokenizer, sql: str) -> dict[str, Any]:
@@ -75,7 +99,7 @@ def _altered(current: dict[str, Any], tokens: Tokenizer, sql: str) -> dict[str, 
     if tokens.skip("UNSET"):
         gone = tokens.names()
         return {k: v for k, v in current.items() if k not in gone and k.removesuffix("_FP") not in gone}
-    if tokens.skip("SUSPEND") or tokens.skip("RESUME") or tokens.skip("ABORT"):
+    if tokens.skip("ABORT"):
         return current
     raise unsupported(sql)
 
@@ -108,6 +132,8 @@ def _drop(session: Session, sql: str) -> ResultSet:
         enforcement.demand(session, Need(("OWNERSHIP",), kind, name))
         principal_table.remove(session.store, kind, name)
         session.account.grants.forget_principal(kind, name)
+        if kind == "WAREHOUSE":
+            session.account.meter.forget(name)
     return ResultSet.status(f"{name} successfully dropped.")
 
 
@@ -134,7 +160,9 @@ def _row(
     session: Session, kind: str, name: str, created: datetime, owner: str | None, given: dict[str, Any]
 ) -> tuple[Any, ...]:
     derived = {
-        "state": "STARTED",
+        "state": _state(session, name) if kind == "WAREHOUSE" else "",
+        "auto_suspend": "600",
+        "auto_resume": "true",
         "type": given.get("TYPE") or given.get("WAREHOUSE_TYPE") or ("STANDARD" if kind == "WAREHOUSE" else ""),
         "size": given.get("WAREHOUSE_SIZE", "X-Small"),
         "login_name": name,
@@ -145,6 +173,10 @@ def _row(
     }
     values = [str(given.get(c.upper(), derived.get(c, ""))) for c in _LISTED[kind]]
     return (created, name, *values, owner or "", str(given.get("COMMENT", "")))
+
+
+def _state(session: Session, name: str) -> str:
+    return "STARTED" if session.account.meter.is_started(name) else "SUSPENDED"
 
 
 def _describe_user(session: Session, sql: str) -> ResultSet:

@@ -138,6 +138,11 @@ class CommitLog:
             self._count += 1
             self._last.update(dict.fromkeys(tables, self._count))
 
+    def versions(self, tables: Iterable[str]) -> tuple[int, ...]:
+        """The number of the last commit that touched each table; 0 for none since the start."""
+        with self._lock:
+            return tuple(self._last.get(table, 0) for table in tables)
+
     def changed_since(self, snapshot: int, tables: Iterable[str]) -> bool:
         """Whether a commit after number `snapshot` changed any of `tables`."""
         with self._lock:
