@@ -53,7 +53,8 @@ class ClientOptions:
     lag_ms: how long rows wait in it, so that those behind them travel in the same request; Snowflake takes about ten
     requests a second and channel. memory_mb: what it holds of one channel before it is full. answer_seconds: how long
     one request may take; retry_seconds: how long it is tried again. conflict_seconds: how long an open waits for rows
-    of a writer before that are on their way; then these are given up, and the token says what is durable.
+    of a writer before that are on their way; then these are given up, and the token says what is durable. properties:
+    of the SDK by name, over all that is said here.
     """
 
     lag_ms: int = 200
@@ -61,6 +62,7 @@ class ClientOptions:
     answer_seconds: int = 20
     retry_seconds: int = 60
     conflict_seconds: int = 60
+    properties: tuple[tuple[str, str], ...] = ()
 
 
 class ChannelClient:
@@ -217,7 +219,7 @@ def client_properties(login: SnowflakeLogin, settings: Settings, options: Client
         "max_append_request_buffer_duration_ms": str(options.lag_ms),
         "max_inflight_megabytes_per_channel": str(options.memory_mb),
     }
-    return properties | _budgets(options)
+    return properties | _budgets(options) | dict(options.properties)
 
 
 def _url(login: SnowflakeLogin) -> str:

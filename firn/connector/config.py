@@ -84,13 +84,13 @@ class BufferConfig:
 class StreamingConfig:
     """How SNOWPIPE_STREAMING appends rows; SNOWPIPE uses none of it.
 
-    client_lag_seconds: how long the client may keep rows before it sends them. memory_bytes: of the rows that the
-    channels of one task have in flight, together; None: the client's own limit for each channel. client_properties:
-    names and values of its other properties, none of them secret. ledger_seconds: between two moves of the ledger, at
+    client_lag_seconds: how long the client may keep rows before it sends them. memory_bytes: what it may hold of one
+    partition; None: as Firn has it (`firn.channels.client`). client_properties: names and values of its other
+    properties, none of them secret. ledger_seconds: between two moves of the ledger, at
     least. idle_seconds: without a record, until a group of partitions gives its task back.
     """
 
-    client_lag_seconds: float = 1.0
+    client_lag_seconds: float = 0.2
     memory_bytes: int | None = None
     client_properties: tuple[tuple[str, str], ...] = ()
     ledger_seconds: float = 600.0

@@ -44,15 +44,15 @@ STREAMING = group(
     honoured(
         "snowflake.streaming.max.client.lag",
         r.seconds(0),
-        "Seconds that the client keeps rows before it sends them, at most; also a fraction. Less is sooner visible, in "
-        "more and smaller requests.",
-        "1",
+        "Seconds that the client keeps rows before it sends them, at most; also a fraction. Less makes rows visible "
+        "sooner, by more and smaller requests.",
+        "0.2",
     ),
     honoured(
         "snowflake.streaming.max.memory.limit.bytes",
         r.whole(-1),
-        "Bytes of rows that the channels of one task have in flight, together: reading waits beyond that. -1: the "
-        "client's own limit, 256 MB a channel.",
+        "Bytes that the client holds of one partition before Snowflake has taken them, in whole MB: reading "
+        "waits beyond that. -1: 32 MB.",
         "-1",
     ),
     honoured(

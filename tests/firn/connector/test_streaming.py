@@ -32,8 +32,8 @@ def warnings(raw: dict[str, str]) -> list[str]:
     return [str(warned) for warned in found.warnings]
 
 
-def test_defaults_are_the_official_ones() -> None:
-    assert streaming({}) == StreamingConfig(1.0, None, (), 600.0, 300.0)
+def test_defaults() -> None:
+    assert streaming({}) == StreamingConfig(0.2, None, (), 600.0, 300.0)
     assert streaming({MEMORY: "-1"}).memory_bytes is None
 
 
