@@ -5,7 +5,7 @@ The order of the steps is such that a clean may be killed anywhere and given aga
 1. The ledger, under its lock: the epoch is raised, so that no run that is silent and alive can commit any more, and the
    owner row says that a clean has begun. From here on no run claims: it would miss what goes next, or write what
    nobody removes. The new epoch is above every one that was found, so "up to this epoch" means all of the past.
-2. What the sink's method left, up to that epoch, then the row in FIRN_SINKS. Nothing can commit what the method left,
+2. What the sink's methods left, up to that epoch, then the row in FIRN_SINKS. Nothing can commit what a method left,
    so half of this step does no harm.
 3. Under the ledger's lock again, and only while this clean is still the one: first Kafka's groups (they know which
    dead letters are published: a run that went on without them would publish these twice), then, last, the sink's rows.
@@ -18,7 +18,7 @@ twice. Tables, topics, dead letters, the history of schema changes and pipes are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -27,11 +27,10 @@ from snowflake.connector import SnowflakeConnection
 from firn.connector.config import SinkConfig
 from firn.dead_letters.queue import reads
 from firn.errors import FirnError
-from firn.ledger.owner import Owner
 from firn.ledger.retirement import LedgerRetirement
 from firn.operations.offsets import running_within
 from firn.operations.residue.consumer_groups import KafkaResidue, find_kafka_residue, possible_groups
-from firn.operations.residue.finding import Finding, MethodResidue
+from firn.operations.residue.finding import Finding, MethodResidue, RetiredSink
 from firn.operations.residue.remaining_objects import (
     TargetOfPipe,
     find_firn_tables,
@@ -50,8 +49,8 @@ from firn.sinks.context import kafka_login, spark_log
 from firn.snowflake.connection import SnowflakeLogin
 from firn.snowflake.identifiers import Namespace, table_for
 
-FindMethodResidue: TypeAlias = Callable[[SnowflakeConnection, Namespace, str, Owner | None], MethodResidue]
-"""Finds what a method left: given a session, the schema, the sink's name and its owner row. Changes nothing."""
+FindMethodResidue: TypeAlias = Callable[[SnowflakeConnection, RetiredSink], MethodResidue]
+"""Finds what a method left of a sink. Changes nothing."""
 
 
 @dataclass(frozen=True)
@@ -68,17 +67,17 @@ class Unseen:
 
 @dataclass(frozen=True)
 class Residue:
-    """What was found of a sink, place by place; remaining: what always stays."""
+    """What was found of a sink, place by place; methods: one by one; remaining: what always stays."""
 
     ledger: LedgerRecords
-    method: MethodResidue
+    methods: tuple[MethodResidue, ...]
     supervisor: SupervisorRecord
     kafka: KafkaResidue | Unseen
     remaining: tuple[Finding, ...]
 
     def findings(self) -> list[Finding]:
         """Everything, what stays at the end."""
-        places = (self.ledger, self.method, self.supervisor, self.kafka)
+        places = (self.ledger, *self.methods, self.supervisor, self.kafka)
         found = [finding for place in places for finding in place.findings()]
         return sorted([*found, *self.remaining], key=lambda finding: bool(finding.by_hand))
 
@@ -86,6 +85,11 @@ class Residue:
     def removable(self) -> list[Finding]:
         """What a clean would remove."""
         return [finding for finding in self.findings() if not finding.by_hand]
+
+    @property
+    def newest_epoch(self) -> int:
+        """The highest epoch that anything of a method is of; 0 where there is nothing."""
+        return max((each.newest_epoch for each in self.methods), default=0)
 
     @property
     def faults(self) -> dict[str, FirnError]:
@@ -96,7 +100,8 @@ class Residue:
 class Cleaner:
     """Looks and acts for one sink, with a session that nobody else uses.
 
-    find_method_residue, target_of_pipe: what only the sink's own code can find. They change nothing.
+    find_residue: of each method there is, whichever the sink had last. With target_of_pipe, what only the sink's own
+    code can find. They change nothing.
     """
 
     def __init__(
@@ -105,12 +110,12 @@ class Cleaner:
         settings: Settings,
         login: SnowflakeLogin,
         connection: SnowflakeConnection,
-        find_method_residue: FindMethodResidue,
+        find_residue: Sequence[FindMethodResidue],
         target_of_pipe: TargetOfPipe,
     ) -> None:
-        self._config, self._settings, self._connection = config, settings, connection
+        self._config, self._settings, self._login, self._connection = config, settings, login, connection
         self._namespace = Namespace(login.database, login.schema)
-        self._find_method_residue, self._target_of_pipe = find_method_residue, target_of_pipe
+        self._find_residue, self._target_of_pipe = find_residue, target_of_pipe
         self.ledger = LedgerRetirement(self._namespace, config.name)
 
     def look(self, *, kafka: bool = True) -> Residue:
@@ -120,18 +125,18 @@ class Cleaner:
         """
         connection, namespace, sink = self._connection, self._namespace, self._config.name
         records = find_ledger_records(connection, self.ledger)
-        method = self._find_method_residue(connection, namespace, sink, records.owner)
+        methods = self._look_at_methods(records)
         tables = _tables(self._config, records)
         remaining = (
             *find_tables(connection, namespace, self._config, tables, self._target_of_pipe),
             *find_firn_tables(connection, namespace, sink),
-            *method.shared(),
+            *(finding for method in methods for finding in method.shared()),
             *find_topics(self._config, tables),
             *find_log(spark_log(self._settings, sink)),
         )
         supervisor = find_supervisor_record(connection, namespace, sink)
         in_kafka = self._look_at_kafka(tables) if kafka else self._unseen("left, as asked for")
-        return Residue(records, method, supervisor, in_kafka, remaining)
+        return Residue(records, methods, supervisor, in_kafka, remaining)
 
     def clean(self, found: Residue) -> None:
         """Remove what was found and is not to stay.
@@ -145,10 +150,11 @@ class Cleaner:
             running_within=running_within(self._config),
             seen=found.ledger.owner,
             positions=found.ledger.positions,
-            above=found.method.newest_epoch,
+            above=found.newest_epoch,
         )
         try:
-            found.method.remove(self._connection, epoch)
+            for method in found.methods:
+                method.remove(self._connection, epoch)
             found.supervisor.remove(self._connection)
             last = found.kafka.remove if isinstance(found.kafka, KafkaResidue) else lambda: None
             self.ledger.end(self._connection, epoch, last)
@@ -158,6 +164,11 @@ class Cleaner:
                 where=error.where,
                 next_step=f"{error.next_step} Then run `firn sink clean` again: the sink does not start until it ends.",
             ) from error
+
+    def _look_at_methods(self, records: LedgerRecords) -> tuple[MethodResidue, ...]:
+        owner, positions, ledger_id = records.owner, records.positions, records.ledger_id
+        sink = RetiredSink(self._config.name, self._login, self._settings, owner, positions, ledger_id)
+        return tuple(find(self._connection, sink) for find in self._find_residue)
 
     def _look_at_kafka(self, tables: Mapping[str, str]) -> KafkaResidue | Unseen:
         """What is there, or why nobody could see it."""

@@ -1,12 +1,22 @@
-"""One thing that a sink left behind, as a row for a person; and what a method says of its own residue."""
+"""One thing that a sink left behind, as a row for a person; and what a method says of its own residue.
+
+Not for looking: each place has a module of its own, and each ingestion method its own residue.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from snowflake.connector import SnowflakeConnection
+
+from firn.kafka.partitions import TopicPartition
+from firn.ledger.owner import Owner
+from firn.ledger.positions import Position
+from firn.settings import Settings
+from firn.snowflake.connection import SnowflakeLogin
+from firn.snowflake.identifiers import Namespace
 
 COLUMNS = ("what", "name", "count", "bytes", "detail", "action")
 
@@ -41,8 +51,29 @@ class Finding:
         return row | ({"by_hand": self.by_hand} if self.by_hand else {})
 
 
+@dataclass(frozen=True)
+class RetiredSink:
+    """The sink whose residue is looked for, and how to get at it.
+
+    owner, positions: what the ledger says of it, with the channels that it remembers. ledger_id: None where there is
+    no ledger.
+    """
+
+    name: str
+    login: SnowflakeLogin
+    settings: Settings
+    owner: Owner | None = None
+    positions: Mapping[TopicPartition, Position] = field(default_factory=dict)
+    ledger_id: str | None = None
+
+    @property
+    def namespace(self) -> Namespace:
+        """Where its tables, stage and ledger live."""
+        return Namespace(self.login.database, self.login.schema)
+
+
 class MethodResidue(Protocol):
-    """What the method of a sink left in Snowflake, as it was found. Each method has its own."""
+    """What one method left of a sink in Snowflake, as it was found. Each method has its own."""
 
     @property
     def newest_epoch(self) -> int:

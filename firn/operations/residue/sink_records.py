@@ -26,10 +26,11 @@ _DELETE = "DELETE FROM {table} WHERE SINK = '{sink}';"
 
 @dataclass(frozen=True)
 class LedgerRecords:
-    """What the ledger says of a sink; nothing before its first claim."""
+    """What the ledger says of a sink; nothing before its first claim. ledger_id: None where there is no ledger."""
 
     owner: Owner | None
     positions: Mapping[TopicPartition, Position]
+    ledger_id: str | None
 
     def findings(self) -> list[Finding]:
         """The owner row, and a row a partition."""
@@ -50,8 +51,8 @@ def find_ledger_records(connection: SnowflakeConnection, ledger: LedgerRetiremen
     try:
         seen = ledger.look(connection)
     except MissingObjectError:
-        return LedgerRecords(None, {})
-    return LedgerRecords(seen.owner, seen.positions)
+        return LedgerRecords(None, {}, None)
+    return LedgerRecords(seen.owner, seen.positions, seen.ledger_id or None)
 
 
 def _updated(at: Position) -> str:

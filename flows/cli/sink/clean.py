@@ -27,7 +27,6 @@ def clean(
 
     It shows everything and asks first. Tables and topics stay.
     """
-    from firn.connector.config import Method
     from firn.connector.parse import load_sink_config
     from firn.connector.references import Resolver
     from firn.operations.clean import Cleaner
@@ -43,8 +42,7 @@ def clean(
     sink = load_sink_config(config, Resolver(secret_reader(settings)))
     login = snowflake_login(sink, settings)
     with connect(login, query_tag=f"firn sink clean {sink.name}") as connection:
-        # Whatever the configuration names now: files may be left from a time when it named SNOWPIPE.
-        leftovers = registry.of(Method.SNOWPIPE).leftovers
+        leftovers = [method.leftovers for method in registry.known()]
         cleaner = Cleaner(sink, settings, login, connection, leftovers, target_of_pipe)
         found = cleaner.look(kafka=not skip_kafka)
         _show(sink, found, as_json=as_json)

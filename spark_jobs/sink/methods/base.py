@@ -35,7 +35,7 @@ from firn.kafka.partitions import TopicPartition
 from firn.ledger.owner import Owner, Totals
 from firn.ledger.positions import Ledger, Move
 from firn.ledger.table import LedgerTable
-from firn.operations.residue.finding import MethodResidue
+from firn.operations.residue.finding import MethodResidue, RetiredSink
 from firn.sinks.context import SinkContext
 from firn.snowflake.identifiers import Namespace
 from firn.snowflake.requirements import Requirement
@@ -258,8 +258,9 @@ class IngestionMethod(Protocol):
         """What the role needs for this method beside the tables, as the objects of this schema are now."""
         ...
 
-    def leftovers(
-        self, connection: SnowflakeConnection, namespace: Namespace, sink: str, owner: Owner | None
-    ) -> MethodResidue:
-        """What a retired sink left behind, for `firn sink clean`; changes nothing. owner: the sink's owner row."""
+    def leftovers(self, connection: SnowflakeConnection, sink: RetiredSink) -> MethodResidue:
+        """What a retired sink left behind, for `firn sink clean`; changes nothing.
+
+        Every method is asked, whichever the sink had last: it may have had another one before.
+        """
         ...

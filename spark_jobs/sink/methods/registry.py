@@ -15,6 +15,11 @@ def find(method: Method) -> IngestionMethod | None:
     return _METHODS.get(method)
 
 
+def known() -> tuple[IngestionMethod, ...]:
+    """All that can run, also those that a configuration does not name: a sink may have had another method before."""
+    return tuple(_METHODS.values())
+
+
 def of(method: Method) -> IngestionMethod:
     """The implementation of a method. Raises ConfigError for one that cannot run yet."""
     if (found := find(method)) is None:

@@ -23,15 +23,18 @@ from firn.ledger.control_record import DesiredState, State
 from firn.ledger.owner import CleaningError, SinkRunsError
 from firn.ledger.positions import Position
 from firn.ledger.rows import LedgerRows
-from firn.ledger.table import LedgerTable
-from firn.operations.clean import Cleaner, Residue, consequences
+from firn.ledger.table import LedgerTable, find_ledger_id
+from firn.operations.clean import Cleaner, FindMethodResidue, Residue, consequences
 from firn.operations.residue.consumer_groups import KafkaResidue
+from firn.operations.residue.finding import RetiredSink
 from firn.settings import Settings
 from firn.snowflake import transactions as transactions
 from firn.snowflake.connection import connect, execute, query
-from spark_jobs.sink.methods.snowpipe.residue import StageResidue, find_stage_residue
+from spark_jobs.sink.methods import registry
+from spark_jobs.sink.methods.snowpipe.residue import StageResidue
 from spark_jobs.sink.methods.snowpipe.stage import Stage
 from spark_jobs.sink.tables.pipes import target_of_pipe
+from tests.spark_jobs.sink.methods.appending import Channel, ChannelResidue
 from tests.support.kafka import Topic
 from tests.support.leftovers import NOTHING, LeftSink
 from tests.support.sinks import login_of, wait_until
@@ -73,10 +76,9 @@ def full(sink: LeftSink) -> LeftSink:
     return sink
 
 
-def cleaner(sink: LeftSink, settings: Settings | None = None) -> Cleaner:
-    return Cleaner(
-        sink.config, settings or sink.settings, sink.login, sink.connection, find_stage_residue, target_of_pipe
-    )
+def cleaner(sink: LeftSink, settings: Settings | None = None, *more: FindMethodResidue) -> Cleaner:
+    find = [*(method.leftovers for method in registry.known()), *more]
+    return Cleaner(sink.config, settings or sink.settings, sink.login, sink.connection, find, target_of_pipe)
 
 
 def clean(sink: LeftSink) -> None:
@@ -121,6 +123,29 @@ def test_all_that_a_sink_left_is_found_and_removed_and_nothing_else(sink: LeftSi
     assert sink.left() == NOTHING | {"files": [foreign]}
     assert (other.left()["files"], other.left()["rows"]) == (others_files, 2)
     assert query(sink.connection, f"SELECT N FROM {table}") == [{"N": 1}]
+
+
+@pytest.mark.stack
+def test_what_any_method_left_is_found_and_removed_with_the_rest(full: LeftSink) -> None:
+    """The sink may have had another method before the one that its configuration names."""
+    asked: list[RetiredSink] = []
+    channels = ChannelResidue({TopicPartition(full.topic, 0): Channel(epoch=40)})
+
+    def find_channels(_connection: SnowflakeConnection, sink: RetiredSink) -> ChannelResidue:
+        asked.append(sink)
+        return channels
+
+    act = cleaner(full, None, find_channels)
+    found = act.look()
+    assert [row[:2] for row in table_of(found) if row[0] == "channel"] == [("channel", "remove")]
+    act.clean(found)
+    assert not channels.channels
+    assert full.left() == NOTHING
+    assert full.claim().epoch > 41, "above all that the channels knew"
+    (sink,) = asked
+    assert (sink.name, sink.namespace) == (full.name, full.namespace)
+    assert (sink.owner, list(sink.positions)) == (found.ledger.owner, [TopicPartition(full.topic, 0)])
+    assert sink.ledger_id == find_ledger_id(full.connection, full.namespace)
 
 
 @pytest.mark.stack

@@ -16,7 +16,7 @@ from snowflake.connector import SnowflakeConnection
 
 from firn.connector.config import BufferConfig
 from firn.errors import ClaimAgainError, FirnError
-from firn.ledger.owner import Owner
+from firn.operations.residue.finding import RetiredSink
 from firn.snowflake.faults import MissingObjectError
 from firn.snowflake.identifiers import Namespace
 from firn.snowflake.requirements import Requirement
@@ -55,11 +55,9 @@ class Snowpipe:
         """As `IngestionMethod.privileges`: for the stage."""
         return stage_privileges(connection, namespace)
 
-    def leftovers(
-        self, connection: SnowflakeConnection, namespace: Namespace, sink: str, owner: Owner | None
-    ) -> StageResidue:
+    def leftovers(self, connection: SnowflakeConnection, sink: RetiredSink) -> StageResidue:
         """As `IngestionMethod.leftovers`: the sink's files in the stage."""
-        return find_stage_residue(connection, namespace, sink, owner)
+        return find_stage_residue(connection, sink.namespace, sink.name, sink.owner)
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from snowflake.connector import SnowflakeConnection
 
 from firn.errors import ConfigError, FencedError
 from firn.kafka.partitions import TopicPartition
-from firn.ledger.owner import Owner, Totals
+from firn.ledger.owner import Totals
 from firn.ledger.positions import Move
 from firn.ledger.table import LedgerTable
-from firn.operations.residue.finding import Finding
+from firn.operations.residue.finding import Finding, RetiredSink
 from firn.snowflake.connection import execute
 from firn.snowflake.identifiers import Namespace
 from firn.snowflake.requirements import Requirement
@@ -74,10 +74,8 @@ class Appending:
     def privileges(self, _connection: SnowflakeConnection, _namespace: Namespace) -> list[Requirement]:
         return []
 
-    def leftovers(
-        self, _connection: SnowflakeConnection, namespace: Namespace, sink: str, _owner: Owner | None
-    ) -> ChannelResidue:
-        return ChannelResidue(channels_of(namespace, sink))
+    def leftovers(self, _connection: SnowflakeConnection, sink: RetiredSink) -> ChannelResidue:
+        return ChannelResidue(channels_of(sink.namespace, sink.name))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pickle
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,8 @@ from firn.kafka.client import KafkaClient
 from firn.kafka.partitions import KafkaPartition, TopicPartition
 from firn.ledger.owner import Owner, Totals
 from firn.ledger.positions import Move
-from firn.ledger.table import LedgerTable
-from firn.operations.residue.finding import MethodResidue
+from firn.ledger.table import LedgerTable, find_ledger_id
+from firn.operations.residue.finding import MethodResidue, RetiredSink
 from firn.settings import Settings
 from firn.sinks.context import SinkContext
 from firn.snowflake.connection import connect, query
@@ -106,10 +106,13 @@ class Bench:
 
     def leftovers(self) -> MethodResidue:
         """As `firn sink clean` finds them."""
-        owner: Owner | None = None
+        name, context = self.context.config.name, self.context
+        sink, table = RetiredSink(name, context.login, context.settings), LedgerTable(self.namespace, name)
         with suppress(MissingObjectError):  # before the first claim
-            owner, _ = self.ledger()
-        return self.method.leftovers(self.task, self.namespace, self.context.config.name, owner)
+            owner, positions = table.owner(self.task), table.positions(self.task)
+            ledger_id = find_ledger_id(self.task, self.namespace)
+            sink = replace(sink, owner=owner, positions=positions, ledger_id=ledger_id)
+        return self.method.leftovers(self.task, sink)
 
 
 @dataclass
