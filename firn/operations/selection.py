@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from firn.connector.config import ConverterConfig, SinkConfig
+from firn.connector.config import BufferConfig, ConverterConfig, Method, SinkConfig
 from firn.connector.formats import Format
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
@@ -57,7 +57,8 @@ def of_schema(settings: Settings) -> list[SinkContext]:
 def _config(record: ControlRecord, owner: Owner | None) -> SinkConfig:
     targets = tuple(owner.targets.items()) if owner else ()
     topics = tuple(topic for topic, _ in targets)
-    config = SinkConfig(record.sink, topics, table_map=targets, value=ConverterConfig(Format.STRING))
+    method = Method(owner.method) if owner and owner.method in set(Method) else Method.SNOWPIPE
+    config = SinkConfig(record.sink, topics, table_map=targets, value=ConverterConfig(Format.STRING), method=method)
     return at_pace(config, record.stats)
 
 
@@ -67,6 +68,8 @@ def pace_of(config: SinkConfig) -> dict[str, Any]:
         "heartbeat_seconds": config.heartbeat_seconds,
         "buffer_records": config.buffer.records,
         "buffer_seconds": config.buffer.seconds,
+        "buffer_bytes": config.buffer.bytes,
+        "ledger_seconds": config.streaming.ledger_seconds,
         "tasks_max": config.tasks_max,
     }
 
@@ -75,5 +78,7 @@ def at_pace(config: SinkConfig, stats: Mapping[str, Any]) -> SinkConfig:
     """The configuration with the pace that FIRN_SINKS holds of it; what is not there, or is no number, stays."""
     pace = pace_of(config)
     pace |= {name: stats[name] for name in pace if isinstance(stats.get(name), int | float)}
-    buffer = replace(config.buffer, records=pace["buffer_records"], seconds=pace["buffer_seconds"])
-    return replace(config, heartbeat_seconds=pace["heartbeat_seconds"], buffer=buffer, tasks_max=pace["tasks_max"])
+    buffer = BufferConfig(pace["buffer_records"], pace["buffer_seconds"], pace["buffer_bytes"])
+    streaming = replace(config.streaming, ledger_seconds=pace["ledger_seconds"])
+    paced = replace(config, buffer=buffer, streaming=streaming, tasks_max=pace["tasks_max"])
+    return replace(paced, heartbeat_seconds=pace["heartbeat_seconds"])

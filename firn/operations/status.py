@@ -14,6 +14,7 @@ from firn.connector.config import SinkConfig
 from firn.errors import FirnError
 from firn.ledger.control_record import DesiredState, Diagnosis, State
 from firn.ledger.owner import Totals
+from firn.operations.costs import CostEstimate, estimate
 from firn.operations.health import STARTING_SECONDS, diagnose
 from firn.operations.observation import Observation, PartitionLag
 
@@ -51,7 +52,7 @@ class Status:
     complete: whether Snowflake and Kafka both answered, so that lag and tasks are known. active: whether a driver works
     on it. lag, lag_seconds: records that wait in all partitions, and how old the oldest is. tasks: partitions that are
     worked on, one Spark task each; tasks_max: as configured. totals: of all runs. stats: what the supervisor reported
-    last, stats_age seconds ago (None: never). absent: topics that neither Kafka nor the ledger knows.
+    last, stats_age seconds ago (None: never). absent: topics that neither Kafka nor the ledger knows. config: its own.
     """
 
     sink: str
@@ -73,13 +74,15 @@ class Status:
     desired_by: str = ""
     absent: Sequence[str] = ()
     limits: LagLimits = field(default_factory=LagLimits)
+    config: SinkConfig | None = None
 
     @classmethod
     def of(cls, config: SinkConfig, seen: Observation | None, fault: FirnError | None = None) -> Status:
         """The status that a look gives, or what is left of one that met a fault. seen: None without Snowflake."""
         diagnosis = diagnose(config, seen, fault)
         if seen is None:
-            return cls(config.name, diagnosis, datetime.now(UTC), complete=False, tasks_max=config.tasks_max)
+            at, tasks = datetime.now(UTC), config.tasks_max
+            return cls(config.name, diagnosis, at, complete=False, tasks_max=tasks, config=config)
         record, owner, complete = seen.record, seen.owner, fault is None
         stats = record.stats if record else {}
         lives = bool(owner and owner.run_id and owner.silent_seconds < STARTING_SECONDS)
@@ -103,6 +106,7 @@ class Status:
             desired_by=record.desired_by if record else "",
             absent=seen.absent,
             limits=LagLimits.configured(stats.get("lag_limit_records"), stats.get("lag_limit_seconds")),
+            config=config,
         )
 
     @property
@@ -135,6 +139,14 @@ class Status:
         last = self.last_commit
         return 0.0 if last and (self.at - last).total_seconds() > FRESH_SECONDS else None
 
+    @property
+    def cost(self) -> CostEstimate | None:
+        """What a day costs at the rates as they are; None where nobody measured them."""
+        records, size = self.rate("records_per_second"), self.rate("bytes_per_second")
+        if self.config is None or records is None or size is None:
+            return None
+        return estimate(self.config, records if self.active else 0.0, size)
+
     def row(self) -> dict[str, Any]:
         """Everything as plain values; times in UTC, seconds, records, bytes."""
         stats = self.stats
@@ -154,6 +166,7 @@ class Status:
             "records_per_second": self.rate("records_per_second"),
             "bytes_per_second": self.rate("bytes_per_second"),
             "batch_seconds": stats.get("batch_seconds"),
+            "credits_per_day": round(self.cost.credits, 4) if self.cost else None,
             "lag": self.lag,
             "lag_worst": (self.worst.lag if self.worst else 0) if self.lag is not None else None,
             "lag_seconds": self.lag_seconds,

@@ -42,6 +42,7 @@ def figures(status: Status) -> list[Figure]:
         Figure("records/s", _number(row["records_per_second"])),
         Figure("bytes/s", _number(row["bytes_per_second"])),
         Figure("batch seconds", _number(row["batch_seconds"])),
+        Figure("credits a day", _credits(status)),
         *_lags(status),
         Figure("last commit", _last_commit(status)),
         Figure("error rate", _error_rate(status), "0%", GOOD if not status.totals.bad_records else LOOK),
@@ -153,6 +154,10 @@ def _measured(status: Status) -> str:
     if status.stats_age is None:
         return "never: no supervisor has reported it"
     return f"{spoken(status.stats_age)} ago by {status.supervisor or 'its supervisor'}"
+
+
+def _credits(status: Status) -> str:
+    return "" if status.cost is None else f"{status.cost.credits:.2f} (estimate for an X-Small)"
 
 
 def _number(value: float | None) -> str:

@@ -206,6 +206,20 @@ def test_figures_are_totals_rates_and_their_age() -> None:
     assert shown["schema ids seen"] == "4, 7"
 
 
+def test_a_day_at_these_rates_has_its_estimated_credits() -> None:
+    stats = {"records_per_second": 1.0, "bytes_per_second": 300.0}
+    patient = replace(CONFIG, buffer=BufferConfig(10_000, 620, 5_000_000))
+    found = Status.of(patient, seen(row=record(State.RUNNING, stats=stats)))
+    assert found.row()["credits_per_day"] == pytest.approx(2.4)
+    assert {each.figure: each.value for each in figures(found)}["credits a day"] == "2.40 (estimate for an X-Small)"
+    unmeasured = Status.of(patient, seen(row=record(State.RUNNING)))
+    assert unmeasured.row()["credits_per_day"] is None
+
+
+def test_an_idle_sink_is_estimated_to_cost_nothing() -> None:
+    assert Status.of(CONFIG, seen(row=record(State.RUNNING), commit=3600)).row()["credits_per_day"] == 0.0
+
+
 def test_an_old_rate_is_not_shown_as_one_of_now() -> None:
     old = record(State.RUNNING, silent=600, stats={"records_per_second": 99.0})
     assert Status.of(CONFIG, seen(row=old, commit=600)).rate("records_per_second") == 0.0
