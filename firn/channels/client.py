@@ -13,7 +13,7 @@ import base64
 import os
 import textwrap
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -36,13 +36,14 @@ if TYPE_CHECKING:
     from snowflake.ingest.streaming.channel_status import ChannelStatus
     from snowflake.ingest.streaming.streaming_ingest_channel import StreamingIngestChannel
 
-Line: TypeAlias = msgspec.Raw
-"""A row as one JSON object in UTF-8, without a line break."""
+Row: TypeAlias = msgspec.Raw | dict[str, msgspec.Raw | bytes]
+"""A row: one JSON object in UTF-8 without a line break; or its fields, as JSON or, for BINARY columns, as bytes."""
 
 CHANNELS_PER_STATUS = 500
 """How many channels one question about their status names."""
 _NO_CHANNEL = "DOES_NOT_EXIST"
 _REFUSED_SECONDS = 5  # a key that Snowflake does not know just now, as while it is exchanged, is known soon or never
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _environment = threading.Lock()
 
 
@@ -147,13 +148,17 @@ class OpenChannel:
     def __init__(self, client: ChannelClient, name: str, channel: StreamingIngestChannel, seen: ChannelSeen) -> None:
         self._client, self.name, self._channel, self.seen = client, name, channel, seen
 
-    def append(self, lines: list[Line], first: Token, last: Token) -> None:
+    def append(self, rows: Sequence[Row], first: Token, last: Token) -> None:
         """Take rows, in order: tokens of the first and the last one. They are durable when the token has passed them.
 
         Raises BackpressureError where none was taken, and ChannelInvalidError, also for rows before these.
         """
         with self._client.translated(self.name):
-            self._channel.append_rows(lines, str(first), str(last))
+            try:
+                self._channel.append_rows(rows, str(first), str(last))
+            except ValueError:
+                # A pipe that wants bytes in hex or UTF-8 makes the SDK look at the fields of every row.
+                self._channel.append_rows([_fields(row) for row in rows], str(first), str(last))
 
     def push(self) -> None:
         """Send what was appended now, without waiting for more. Raises ChannelInvalidError."""
@@ -174,6 +179,10 @@ class OpenChannel:
         """Let go of it; flush: as for the client. Rows that are on their way may still become durable. Never raises."""
         with suppress(FirnError), self._client.translated(self.name):
             self._channel.close(False, flush, self._client.options.retry_seconds if flush else 0)
+
+
+def _fields(row: Row) -> dict[str, msgspec.Raw | bytes]:
+    return row if isinstance(row, dict) else dict[str, msgspec.Raw | bytes](_FIELDS.decode(row))
 
 
 def seen_of(status: ChannelStatus) -> ChannelSeen:
@@ -213,13 +222,15 @@ def client_properties(login: SnowflakeLogin, settings: Settings, options: Client
         "host": host,
         "port": str(port),
         "private_key": _pem(login),
+    }
+    behaviour = {
         "application": "firn",
         "enable_telemetry_reporting": "false",
-        "mem_throttle_by_process": "false",
+        "mem_throttle_by_process": "false",  # it takes a process of 150 MB for one that uses all the memory there is
         "max_append_request_buffer_duration_ms": str(options.lag_ms),
         "max_inflight_megabytes_per_channel": str(options.memory_mb),
     }
-    return properties | _budgets(options) | dict(options.properties)
+    return properties | behaviour | _budgets(options) | dict(options.properties)
 
 
 def _url(login: SnowflakeLogin) -> str:

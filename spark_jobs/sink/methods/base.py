@@ -241,6 +241,16 @@ class IngestionMethod(Protocol):
         """Whether rows travel in tasks that live as long as the run (`ContinuousTaskSide`)."""
         ...
 
+    @property
+    def time_zone(self) -> str:
+        """What a time of day ends with: one of the zones of `decode.base.scalars`."""
+        ...
+
+    @property
+    def row_bytes(self) -> int | None:
+        """How many bytes the texts of one row may have; None: as many as Snowflake's types hold."""
+        ...
+
     def driver_side(self, session: EpochSession) -> DriverSide:
         """The method for one epoch."""
         ...

@@ -27,6 +27,7 @@ from firn.snowflake.connection import SnowflakeLogin, close_quietly, open_connec
 from spark_jobs.sink.columns.column_assignment import SchemaTypes
 from spark_jobs.sink.decode.base.contract import Converter, Decoder, Writer
 from spark_jobs.sink.decode.converters import converter_for
+from spark_jobs.sink.methods import registry
 from spark_jobs.sink.methods.base import InSession
 
 _sessions: dict[SnowflakeLogin, SnowflakeConnection] = {}
@@ -50,14 +51,15 @@ def now_ms() -> int:
 
 def decoders_of(context: SinkContext) -> tuple[Decoder, Decoder]:
     """The decoders of this worker for the sink's values and keys."""
-    value = _converter("value", context.config.value, context.value_registry)
-    return value, _converter("key", context.config.key, context.key_registry)
+    config, zone = context.config, registry.of(context.config.method).time_zone
+    value = _converter("value", config.value, context.value_registry, zone)
+    return value, _converter("key", config.key, context.key_registry, zone)
 
 
 @lru_cache(maxsize=8)
-def _converter(side: str, config: ConverterConfig, registry: RegistryLogin | None) -> Converter:
+def _converter(side: str, config: ConverterConfig, login: RegistryLogin | None, time_zone: str) -> Converter:
     """One per side, also where both are configured alike: a decoder is not made to be used within itself."""
-    return converter_for(config, _schemas(registry), as_key=side == "key")
+    return converter_for(config, _schemas(login), time_zone=time_zone, as_key=side == "key")
 
 
 def schema_types_of(context: SinkContext) -> SchemaTypes:
@@ -67,7 +69,7 @@ def schema_types_of(context: SinkContext) -> SchemaTypes:
 
 @lru_cache(maxsize=8)
 def _schema_types(config: ConverterConfig, registry: RegistryLogin | None) -> SchemaTypes:
-    converter = _converter("value", config, registry)
+    converter = converter_for(config, _schemas(registry))
 
     @lru_cache(maxsize=1024)
     def types_of(writer: Writer) -> Mapping[str, ColumnType]:

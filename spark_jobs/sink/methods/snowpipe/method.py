@@ -21,6 +21,7 @@ from firn.snowflake.faults import MissingObjectError
 from firn.snowflake.identifiers import Namespace
 from firn.snowflake.requirements import Requirement
 from firn.snowflake.transactions import transaction
+from spark_jobs.sink.decode.base.scalars import CLASSIC_ZONE
 from spark_jobs.sink.methods.base import Claim, EpochSession, InSession, LedgerUpdate, PartitionRange
 from spark_jobs.sink.methods.snowpipe.copy_into import RefusedFilesError, copy_files
 from spark_jobs.sink.methods.snowpipe.files import PartitionFiles
@@ -39,6 +40,8 @@ class Snowpipe:
     """The method as the registry knows it."""
 
     continuous = False
+    time_zone = CLASSIC_ZONE
+    row_bytes = None
 
     def driver_side(self, session: EpochSession) -> SnowpipeDriver:
         """As `IngestionMethod.driver_side`."""

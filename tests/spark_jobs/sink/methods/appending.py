@@ -24,6 +24,7 @@ from firn.snowflake.identifiers import Namespace
 from firn.snowflake.requirements import Requirement
 from firn.snowflake.tables import describe_named
 from firn.snowflake.transactions import transaction
+from spark_jobs.sink.decode.base.scalars import CLASSIC_ZONE
 from spark_jobs.sink.methods.base import (
     Claim,
     EpochSession,
@@ -61,6 +62,8 @@ class Appending:
     """The method as a registry would know it."""
 
     continuous = False
+    time_zone = CLASSIC_ZONE
+    row_bytes = None
 
     def driver_side(self, session: EpochSession) -> AppendingDriver:
         return AppendingDriver(session)

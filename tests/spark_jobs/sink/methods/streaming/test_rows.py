@@ -1,0 +1,115 @@
+"""Rows as a channel gets them: one JSON object a line, with every digit, and no field that has no value."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firn.snowflake.columns import METADATA_COLUMN, Column, column_type
+from spark_jobs.sink.columns.cells import to_cells
+from spark_jobs.sink.methods.streaming.rows import rows_of
+from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, VariantLoader
+
+METADATA = '{"offset":1}'
+
+
+def texts(*values: str | None) -> pa.StringArray:
+    return pa.array(values, pa.string())
+
+
+def sent(rows: list[Any]) -> list[dict[str, Any]]:
+    """What the service reads, encoded as the SDK encodes it; numbers keep their digits."""
+    lines = msgspec.json.Encoder().encode_lines(rows).splitlines()
+    assert len(lines) == len(rows)
+    return [json.loads(line, parse_float=Decimal) for line in lines]
+
+
+def typed(type_: str, *values: str | None) -> list[Any]:
+    """The rows of one column of this type, from JSON texts."""
+    column = Column("C", column_type(type_))
+    cells = to_cells(texts(*values), column.type)
+    assert not cells.misfits
+    return rows_of(ColumnsLoader((column,), True, False), [cells.texts])
+
+
+def test_two_variants_are_the_texts_themselves() -> None:
+    rows = rows_of(VariantLoader(), [texts(METADATA, None), texts('{"a":1.50}', "7")])
+    assert rows == [
+        msgspec.Raw(b'{"RECORD_METADATA":{"offset":1},"RECORD_CONTENT":{"a":1.50}}'),
+        msgspec.Raw(b'{"RECORD_CONTENT":7}'),
+    ]
+
+
+def test_a_record_for_a_pipe_is_the_whole_object() -> None:
+    loader = PipeLoader(True, ("DB", "SC", "T"), (), "SELECT $1 FROM {source}")
+    assert rows_of(loader, [texts('{"id":1,"RECORD_METADATA":{}}')]) == [msgspec.Raw(b'{"id":1,"RECORD_METADATA":{}}')]
+
+
+def test_line_breaks_between_values_do_not_end_a_row() -> None:
+    rows = rows_of(VariantLoader(), [texts(METADATA), texts('{\r\n  "a": "x\\ny"\n}')])
+    assert sent(rows) == [{"RECORD_METADATA": {"offset": 1}, "RECORD_CONTENT": {"a": "x\ny"}}]
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "expected"),
+    [
+        ("NUMBER(38,0)", "12345678901234567890123456789012345678", 12345678901234567890123456789012345678),
+        (
+            "NUMBER(38,10)",
+            "1234567890123456789012345678.1234567891",
+            Decimal("1234567890123456789012345678.1234567891"),
+        ),
+        ("NUMBER(10,2)", '" -0.50 "', Decimal("-0.50")),
+        ("FLOAT", "1.5e300", Decimal("1.5e+300")),
+        ("FLOAT", '"NaN"', "NaN"),
+        ("FLOAT", '"-Infinity"', "-inf"),
+        ("BOOLEAN", '"yes"', True),
+        ("VARCHAR", '"a\\"b\\\\\\n\\u00e9\\u0001"', 'a"b\\\né\x01'),
+        ("VARCHAR", '{"a": 1}', '{"a":1}'),
+        ("DATE", '"2024-02-29"', "2024-02-29"),
+        ("TIME(3)", '"01:02:03.5Z"', "01:02:03.500"),
+        ("TIMESTAMP_NTZ(6)", "1700000000123", "2023-11-14T22:13:20.123000"),
+        ("TIMESTAMP_LTZ(3)", '"2024-01-01T12:00:00+02:00"', "2024-01-01T10:00:00.000+00:00"),
+        ("TIMESTAMP_TZ(0)", '"2024-01-01 12:00:00-03:30"', "2024-01-01T12:00:00-03:30"),
+        ("VARIANT", '{"a":[1,{"b":null}]}', {"a": [1, {"b": None}]}),
+        ("OBJECT", '{"a":1}', {"a": 1}),
+        ("ARRAY", "5", [5]),
+    ],
+)
+def test_a_value_has_the_type_that_its_column_takes(type_: str, value: str, expected: Any) -> None:
+    (row,) = sent(typed(type_, value))
+    assert row == {"C": expected}
+    assert type(row["C"]) is type(expected)
+
+
+def test_bytes_are_left_to_the_client_which_knows_how_the_pipe_reads_them() -> None:
+    assert typed("BINARY", '"aGk="', None) == [{"C": b"hi"}, msgspec.Raw(b"{}")]
+
+
+def test_what_has_no_value_is_left_out_so_that_it_is_null() -> None:
+    assert sent(typed("NUMBER", "1", None, "null")) == [{"C": 1}, {}, {}]
+
+
+def test_columns_that_no_sink_writes_are_left_out() -> None:
+    columns = (
+        METADATA_COLUMN,
+        Column("ID", column_type("NUMBER"), generated=True),
+        Column("PLACE", column_type("GEOGRAPHY")),
+        Column('odd "name"', column_type("VARCHAR")),
+    )
+    rows = rows_of(ColumnsLoader(columns, True, False), [texts(METADATA), texts("1"), texts("x"), texts("y")])
+    assert sent(rows) == [{"RECORD_METADATA": {"offset": 1}, 'odd "name"': "y"}]
+
+
+@given(st.lists(st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]), max_size=20)), min_size=1))
+def test_any_characters_arrive_as_they_are(values: list[str | None]) -> None:
+    column = Column("C", column_type("VARCHAR"))
+    rows = rows_of(ColumnsLoader((column,), True, False), [pa.array(values, pa.string())])
+    assert sent(rows) == [{} if value is None else {"C": value} for value in values]
