@@ -22,9 +22,9 @@ from firn.snowflake.columns import CONTENT, METADATA, Columns
 from spark_jobs.sink.columns.column_assignment import SchemaTypes
 from spark_jobs.sink.columns.column_mapping import ColumnMapper
 from spark_jobs.sink.columns.required_schema_changes import RequiredSchemaChanges
-from spark_jobs.sink.decode.base.capacity import counted_by_arrow
+from spark_jobs.sink.decode.base.capacity import counted_by_arrow, text_bounds, text_bytes
 from spark_jobs.sink.decode.base.contract import Part
-from spark_jobs.sink.values.bad_records import NOT_AN_OBJECT, BadRecord
+from spark_jobs.sink.values.bad_records import NOT_AN_OBJECT, TOO_LARGE, BadRecord
 from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, TableLoader, VariantLoader
 
 _BLANK = " \t\r\n"
@@ -109,8 +109,18 @@ def file_columns(load: TableLoader) -> tuple[str, ...]:
             return (RECORD,)
 
 
-def column_builder_for(load: TableLoader, types_of: SchemaTypes, *, strict: bool) -> ColumnBuilder:
-    """The builder of one partition's columns. types_of, strict: see `column_mapping.ColumnMapper`."""
+def column_builder_for(
+    load: TableLoader, types_of: SchemaTypes, *, strict: bool, row_bytes: int | None = None
+) -> ColumnBuilder:
+    """The builder of one partition's columns. types_of, strict: see `column_mapping.ColumnMapper`.
+
+    row_bytes: how many bytes the texts of a row may have; None: any number.
+    """
+    builder = _builder_for(load, types_of, strict=strict)
+    return builder if row_bytes is None else _Bounded(builder, row_bytes)
+
+
+def _builder_for(load: TableLoader, types_of: SchemaTypes, *, strict: bool) -> ColumnBuilder:
     match load:
         case VariantLoader():
             return _Variants()
@@ -175,3 +185,30 @@ class _PipeRecords:
         texts, refused = pipe_records(content, metadata, fields=self._fields)
         detail = "a user's pipe reads the fields of an object, none of them RECORD_METADATA"
         return BuiltColumns((texts,), tuple(BadRecord(row, NOT_AN_OBJECT, detail) for row in refused))
+
+
+class _Bounded:
+    """Another builder, and every row that is too large is bad."""
+
+    def __init__(self, builder: ColumnBuilder, row_bytes: int) -> None:
+        self._builder, self._row_bytes = builder, row_bytes
+        self.required_changes = builder.required_changes
+
+    def build(
+        self,
+        content: pa.StringArray,
+        metadata: pa.StringArray,
+        schema_ids: pa.Int32Array,
+        parts: Sequence[Part] | None = None,
+    ) -> BuiltColumns:
+        built = self._builder.build(content, metadata, schema_ids, parts)
+        if sum(map(text_bytes, built.columns)) <= self._row_bytes:
+            return built
+        sizes = np.zeros(len(metadata), np.int64)
+        for column in built.columns:
+            sizes += np.diff(text_bounds(column))
+        known = {bad.row: bad for bad in built.bad}
+        for row in np.flatnonzero(sizes > self._row_bytes).tolist():
+            detail = f"its row has {sizes[row]} bytes, and the method takes {self._row_bytes}"
+            known.setdefault(row, BadRecord(row, TOO_LARGE, detail))
+        return BuiltColumns(built.columns, tuple(known[row] for row in sorted(known)))

@@ -20,6 +20,7 @@ from spark_jobs.sink.columns.required_schema_changes import RequiredSchemaChange
 from spark_jobs.sink.columns.staged_columns import column_builder_for
 from spark_jobs.sink.dead_letters.tolerance import Tolerance
 from spark_jobs.sink.decode.base.contract import Decoder, OutputTooLargeError
+from spark_jobs.sink.methods import registry
 from spark_jobs.sink.task.convert import Converted, convert
 from spark_jobs.sink.task.worker import schema_types_of
 from spark_jobs.sink.values.bad_records import OF_THE_TABLE, TOO_LARGE, BadRecord
@@ -51,7 +52,8 @@ class PartitionRows:
     ) -> None:
         self._config, self._where, self._decoders = context.config, where, decoders
         self._strict = context.config.errors.tolerance == "none"
-        self._builder = column_builder_for(loader, schema_types_of(context), strict=self._strict)
+        row_bytes = registry.of(context.config.method).row_bytes
+        self._builder = column_builder_for(loader, schema_types_of(context), strict=self._strict, row_bytes=row_bytes)
         self.tolerance, self._write_rows, self._stale = tolerance, write, stale
         self.table = table_for(where.topic, context.config.table_map)
         self.ended: Stopped | Cut | None = None
