@@ -1,6 +1,6 @@
-"""How a job is and how it shall be: states, a diagnosis, and the row that FIRN_SINKS keeps of a sink.
+"""How a job is and how it shall be: states, a diagnosis, and what FIRN_SINKS and FIRN_REQUESTS keep of a sink.
 
-Plain values; the table and its statements are in `firn.ledger.control`.
+Plain values; the tables and their statements are in `firn.ledger.control` and `requests`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
+
+E = TypeVar("E", bound=StrEnum)
 
 
 class DesiredState(StrEnum):
@@ -55,10 +57,10 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class ControlRecord:
-    """One row: the desired state, and what the supervisor reported last.
+    """The desired state of a sink, and what its supervisor reported last.
 
     desired_at: None where nobody ever asked for anything. updated_at: when a supervisor reported last, silent_seconds:
-    how long ago by Snowflake's clock; None where none ever did. since: when the state began. stats: figures
+    how long ago that is; None where none ever did. since: when the state began. stats: figures
     (`Snapshot.stats`), and the host and pid of the supervisor. Times are UTC.
     """
 
@@ -86,3 +88,8 @@ class ControlRecord:
         """The supervisor that reported last; empty where none did."""
         host, pid = self.stats.get("host"), self.stats.get("pid")
         return f"process {pid} on {host}" if host else ""
+
+
+def known(kind: type[E], text: str | None, otherwise: E) -> E:
+    """The member; `otherwise` for a text that somebody wrote by hand, or that a newer Firn knows."""
+    return kind(text) if text in list(kind) else otherwise

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from firn.ledger.control import ControlTable
 from firn.secrets import SnowflakeSecret, read_secret
 from firn.settings import Settings
-from firn.snowflake.connection import SnowflakeLogin, connect, login_from, query
+from firn.snowflake.connection import SnowflakeLogin, connect, execute, login_from, query
+from firn.snowflake.identifiers import Namespace
 from firn.snowflake.statements import run_statements
 from tests.support.kafka import Topic
 
@@ -65,8 +67,13 @@ def committed(settings: Settings, topic: Topic) -> dict[int, int]:
 
 
 def forget(settings: Settings, sink: str) -> None:
-    """Take a sink of a test out of FIRN_SINKS, so that `firn sink status` does not list it for ever."""
-    sql(settings, f"DELETE FROM FIRN_SINKS WHERE SINK = '{sink}'")
+    """Take a sink of a test out of Firn's tables of sinks, so that `firn sink status` does not list it for ever."""
+    login = login_of(settings)
+    records = ControlTable(Namespace(login.database, login.schema), sink)
+    with connect(login) as connection:
+        records.ensure(connection)
+        for table in ("FIRN_SINKS", "FIRN_REQUESTS"):
+            execute(connection, f"DELETE FROM {table} WHERE SINK = '{sink}'")
 
 
 def wait_until(condition: Callable[[], object], *, seconds: float = 60, what: str = "") -> None:

@@ -1,7 +1,8 @@
-"""A sink's rows in Firn's own tables: owner and positions in FIRN_OFFSETS, and what its supervisor keeps in FIRN_SINKS.
+"""A sink's rows in Firn's own tables: owner and positions in FIRN_OFFSETS, reports in FIRN_SINKS, and FIRN_REQUESTS.
 
-A clean removes the row in FIRN_SINKS only where no start has to know of it. A request of a person (paused, stopped) or
-a failure that needs a person keeps scheduled starts from loading the sink's topics again: a person deletes such a row.
+A clean removes the rows of the last two only where no start has to know of them. A request of a person (paused,
+stopped) or a failure that needs a person keeps scheduled starts from loading the sink's topics again: a person deletes
+such a row.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from snowflake.connector import SnowflakeConnection
 
 from firn.kafka.partitions import TopicPartition
+from firn.ledger import requests
 from firn.ledger.control import TABLE, ControlTable
 from firn.ledger.control_record import ControlRecord, DesiredState, State
 from firn.ledger.owner import Owner
@@ -63,7 +65,7 @@ def _updated(at: Position) -> str:
 
 @dataclass(frozen=True)
 class SupervisorRecord:
-    """The row of a sink in FIRN_SINKS, if it has one."""
+    """The rows of a sink in FIRN_SINKS and FIRN_REQUESTS, if it has any."""
 
     namespace: Namespace
     sink: str
@@ -73,19 +75,20 @@ class SupervisorRecord:
         """The row."""
         if self.record is None:
             return []
-        name, reason = self.namespace.qualified(TABLE), _keeps_from_starting(self.record)
+        asked = self.record.desired is not DesiredState.RUNNING
+        name, reason = self.namespace.qualified(requests.TABLE if asked else TABLE), _keeps_from_starting(self.record)
         delete = _DELETE.format(table=name, sink=self.sink)
         by_hand = f"{delete} -- afterwards a Prefect schedule that names the sink starts it again" if reason else ""
         return [Finding("supervisor's row", name, 1, None, reason or "desired state and last report", by_hand)]
 
     def remove(self, connection: SnowflakeConnection) -> None:
-        """Delete the row, unless it says by now what a start must know."""
+        """Delete the rows, unless they say by now what a start must know."""
         if self.record is not None:
             ControlTable(self.namespace, self.sink).remove(connection)
 
 
 def find_supervisor_record(connection: SnowflakeConnection, namespace: Namespace, sink: str) -> SupervisorRecord:
-    """Read the row; also where there is no table."""
+    """Read the rows; also where there is no table."""
     return SupervisorRecord(namespace, sink, ControlTable(namespace, sink).read(connection))
 
 

@@ -263,7 +263,7 @@ def waits_for_a_lock(sink: LeftSink) -> bool:
 
 
 def record(sink: LeftSink) -> ControlTable:
-    """Its row in FIRN_SINKS, where the table is made."""
+    """Its rows in FIRN_SINKS and FIRN_REQUESTS, where the tables are made."""
     records = ControlTable(sink.namespace, sink.name)
     records.ensure(sink.connection)
     return records
@@ -296,7 +296,8 @@ def test_a_row_that_keeps_schedules_from_starting_the_sink_is_left_to_a_person(
     kept = records.read(full.connection)
     assert kept is not None
     assert why in (kept.desired, kept.state)
-    assert found.by_hand.startswith(f"DELETE FROM {full.namespace.qualified('FIRN_SINKS')} WHERE SINK = '{full.name}';")
+    table = full.namespace.qualified("FIRN_REQUESTS" if isinstance(why, DesiredState) else "FIRN_SINKS")
+    assert found.by_hand.startswith(f"DELETE FROM {table} WHERE SINK = '{full.name}';")
 
 
 @pytest.mark.stack

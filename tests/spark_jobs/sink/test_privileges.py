@@ -16,7 +16,7 @@ from firn.errors import ConfigError, FirnError, PrivilegeError
 from firn.kafka.client import KafkaClient
 from firn.kafka.partitions import KafkaPartition, TopicPartition
 from firn.ledger.control import ControlTable
-from firn.ledger.control_record import State
+from firn.ledger.control_record import DesiredState, State
 from firn.ledger.schema_changes import SchemaChanges
 from firn.ledger.table import LedgerTable
 from firn.settings import Settings
@@ -54,6 +54,9 @@ LATER = {
     "SELECT ON TABLE {schema}.FIRN_SINKS": "note",
     "INSERT ON TABLE {schema}.FIRN_SINKS": "note",
     "UPDATE ON TABLE {schema}.FIRN_SINKS": "note",
+    "SELECT ON TABLE {schema}.FIRN_REQUESTS": "request",
+    "INSERT ON TABLE {schema}.FIRN_REQUESTS": "request",
+    "UPDATE ON TABLE {schema}.FIRN_REQUESTS": "request",
     "INSERT ON TABLE {schema}.TARGET": "copy",
     "READ ON STAGE {schema}.FIRN_STAGE": "copy",
     "WRITE ON STAGE {schema}.FIRN_STAGE": "put",
@@ -113,6 +116,7 @@ class Bench:
             "copy": self.copy,
             "evolve": self.evolve,
             "note": self.note,
+            "request": self.request,
         }
         with connect(self.login) as connection:
             steps[step](connection)
@@ -145,6 +149,13 @@ class Bench:
         records = ControlTable(self.namespace, f"needy{self._claims}")
         records.ensure(connection)
         records.report(connection, State.RUNNING)
+
+    def request(self, connection: SnowflakeConnection) -> None:
+        """What a start by hand writes of a sink that is new to it."""
+        self._claims += 1
+        records = ControlTable(self.namespace, f"needy{self._claims}")
+        records.ensure(connection)
+        records.request(connection, DesiredState.RUNNING, "anna")
 
     def evolve(self, connection: SnowflakeConnection) -> None:
         """Find the table too narrow for a record, as a task would."""

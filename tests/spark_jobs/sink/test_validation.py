@@ -135,10 +135,12 @@ def test_what_exists_needs_other_privileges(stack, config, sql):
         f"CREATE TABLE {schema}.TARGET {variants}",
         f"CREATE TABLE {schema}.FIRN_OFFSETS (SINK VARCHAR)",
         f"CREATE TABLE {schema}.FIRN_SINKS (SINK VARCHAR)",
+        f"CREATE TABLE {schema}.FIRN_REQUESTS (SINK VARCHAR)",
         f"CREATE STAGE {schema}.FIRN_STAGE",
         f"REVOKE CREATE TABLE, CREATE STAGE ON SCHEMA {schema} FROM ROLE STREAMING_DB_WRITER",
         f"GRANT SELECT ON TABLE {schema}.FIRN_OFFSETS TO ROLE {ROLE}",
         f"GRANT SELECT ON TABLE {schema}.FIRN_SINKS TO ROLE {ROLE}",
+        f"GRANT SELECT ON TABLE {schema}.FIRN_REQUESTS TO ROLE {ROLE}",
         # Something must be held on each, or they are as good as absent.
         f"GRANT SELECT ON TABLE {schema}.TARGET TO ROLE {ROLE}",
         f"GRANT READ ON STAGE {schema}.FIRN_STAGE TO ROLE {ROLE}",
@@ -150,6 +152,8 @@ def test_what_exists_needs_other_privileges(stack, config, sql):
         f"GRANT UPDATE ON TABLE {schema}.FIRN_OFFSETS TO ROLE {ROLE};",
         f"GRANT INSERT ON TABLE {schema}.FIRN_SINKS TO ROLE {ROLE};",
         f"GRANT UPDATE ON TABLE {schema}.FIRN_SINKS TO ROLE {ROLE};",
+        f"GRANT INSERT ON TABLE {schema}.FIRN_REQUESTS TO ROLE {ROLE};",
+        f"GRANT UPDATE ON TABLE {schema}.FIRN_REQUESTS TO ROLE {ROLE};",
         f"GRANT WRITE ON STAGE {schema}.FIRN_STAGE TO ROLE {ROLE};",
     ]
     other_role = " Or correct snowflake.role.name (`role` in the Snowflake secret)."
