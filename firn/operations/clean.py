@@ -5,8 +5,8 @@ The order of the steps is such that a clean may be killed anywhere and given aga
 1. The ledger, under its lock: the epoch is raised, so that no run that is silent and alive can commit any more, and the
    owner row says that a clean has begun. From here on no run claims: it would miss what goes next, or write what
    nobody removes. The new epoch is above every one that was found, so "up to this epoch" means all of the past.
-2. What the sink's methods left, up to that epoch, then the rows in FIRN_SINKS and FIRN_REQUESTS. Nothing can commit what
-   a method left, so half of this step does no harm.
+2. What the sink's methods left, up to that epoch, then the rows in FIRN_SINKS and FIRN_REQUESTS. Nothing can commit
+   what a method left, so half of this step does no harm.
 3. Under the ledger's lock again, and only while this clean is still the one: first Kafka's groups (they know which
    dead letters are published: a run that went on without them would publish these twice), then, last, the sink's rows.
    They go last because they keep every run out until all else is gone. The lock row keeps the epoch: a later sink of
