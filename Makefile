@@ -4,6 +4,7 @@ BIN := .venv/bin
 ARGS ?=
 MINUTES ?= 15
 SEED ?= 1
+METHOD ?= SNOWPIPE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up down demo test test-full check bench soak constraints hooks
@@ -43,8 +44,8 @@ check: setup ## Run ruff, mypy, import contracts, sqlfluff, terraform fmt
 bench: setup ## Measure the sink, warm and cold, beside reference loops (starts the stack; about 10 minutes)
 	@$(BIN)/python -m benchmarks.sink $(ARGS)
 
-soak: setup ## Run a real sink under faults, then check for duplicates and losses in SQL (MINUTES=15 SEED=1)
-	@$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) $(ARGS)
+soak: setup ## Run a real sink under faults, then check for duplicates and losses in SQL (MINUTES=15 SEED=1 METHOD=SNOWPIPE)
+	@$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) --method $(METHOD) $(ARGS)
 
 constraints: setup ## Resolve constraints.txt again from pyproject.toml
 	@$(BIN)/uv pip compile pyproject.toml --all-extras --universal --no-annotate --no-emit-index-url \

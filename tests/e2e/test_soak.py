@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from firn.connector.config import Method
 from firn.settings import PROJECT_ROOT
 from tests.soak.schedule import SHORT
 from tests.support.sinks import wait_until
@@ -36,14 +37,16 @@ def soak(tmp_path: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 @pytest.mark.full
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-def test_two_minutes_of_faults_double_and_lose_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", Method)
+def test_two_minutes_of_faults_double_and_lose_nothing(tmp_path: Path, method: Method) -> None:
     file = tmp_path / "figures.json"
-    with soak(tmp_path, "--minutes", "2", "--seed", str(SEED), "--json", str(file)) as process:
+    what = ("--minutes", "2", "--seed", str(SEED), "--method", method, "--json", str(file))
+    with soak(tmp_path, *what) as process:
         out, _ = process.communicate(timeout=840)
     said = f"{out}\n{(tmp_path / 'progress').read_text()}"
     assert process.returncode == 0, said
     figures = json.loads(file.read_text())
-    assert figures["faults_fired"] == dict.fromkeys(sorted(SHORT), 1), said
+    assert figures["faults_fired"] == dict.fromkeys(sorted(SHORT[method]), 1), said
     assert (figures["duplicates"], figures["losses"], figures["wrong"]) == (0, 0, [])
     assert figures["records"] == figures["rows"] + figures["dead_letters"]
     assert figures["records"] > 20_000

@@ -16,6 +16,7 @@ import sys
 import time
 from pathlib import Path
 
+from firn.connector.config import Method
 from tests.soak.figures import as_text, figures
 from tests.soak.run import Plan, quiet_seconds, run_soak
 from tests.soak.schedule import KINDS, schedule
@@ -29,9 +30,9 @@ def main(arguments: list[str] | None = None) -> int:
         del os.environ[name]  # a stack of its own, and none of the developer's settings
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     seconds = options.minutes * 60
-    faults = schedule(options.seed, seconds - quiet_seconds(seconds), options.faults)
-    plan = Plan(options.seed, seconds, faults, options.rate, options.malformed)
-    say("\n".join([f"seed {options.seed}: {len(faults)} faults", *map(str, faults)]))
+    faults = schedule(options.seed, seconds - quiet_seconds(seconds), options.faults, options.method)
+    plan = Plan(options.seed, seconds, faults, options.rate, options.malformed, options.method)
+    say("\n".join([f"{plan.method}, seed {options.seed}: {len(faults)} faults", *map(str, faults)]))
     stack = SoakStack(say)
     try:
         values = figures(plan, run_soak(plan, stack, say))
@@ -59,6 +60,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description="The chaos soak of the sink.")
     parser.add_argument("--minutes", type=float, default=15.0, help="how long the producer runs")
     parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same schedule")
+    parser.add_argument("--method", type=Method, choices=list(Method), default=Method.SNOWPIPE)
     parser.add_argument("--rate", type=float, default=300.0, help="records per second")
     parser.add_argument("--malformed", type=float, default=0.02, help="share of malformed records")
     parser.add_argument("--faults", type=lambda text: text.split(","), help=f"some of: {', '.join(KINDS)}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.soak import data_faults, driver_faults, server_faults
+from tests.soak import data_faults, driver_faults, server_faults, streaming_faults
 from tests.soak.schedule import Planned
 from tests.soak.world import Fired, World
 
@@ -27,4 +27,11 @@ FAULTS: dict[str, Callable[[World, Planned], Fired]] = {
     "lose-commit-answer": server_faults.lose_commit_answer,
     "drop-staged-files": data_faults.drop_staged_files,
     "add-partition": data_faults.add_partition,
+    "stream-429": streaming_faults.stream_throttled,
+    "stream-503": streaming_faults.stream_unavailable,
+    "stream-cut": streaming_faults.stream_cut,
+    "stream-lost-answers": streaming_faults.stream_lost_answers,
+    "stale-tokens": streaming_faults.stale_tokens,
+    "invalidated-channel": streaming_faults.invalidated_channel,
+    "slow-commits": streaming_faults.slow_commits,
 }

@@ -15,6 +15,7 @@ def figures(plan: Plan, result: Result) -> dict[str, Any]:
     recoveries = [outcome.recovery for outcome in result.outcomes]
     return {
         "clean": result.clean,
+        "method": str(plan.method),
         "seed": plan.seed,
         "minutes": plan.seconds / 60,
         "seconds": round(result.seconds, 1),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from firn.connector.config import Method
 from firn.errors import FirnError
 from firn.kafka.partitions import TopicPartition
 from tests.soak.evidence import evidence
@@ -44,6 +45,7 @@ class Plan:
     faults: Sequence[Planned]
     rate: float
     malformed: float
+    method: Method = Method.SNOWPIPE
 
 
 @dataclass
@@ -202,11 +204,14 @@ class _Soak:
             "topics": ",".join(topic.name for topic in topics),
             "snowflake.topic2table.map": ",".join(f"{topic.name}:{topic.table}" for topic in topics),
             "snowflake.url.name": proxy.address,
+            "snowflake.ingestion.method": str(self._plan.method),
             "buffer.count.records": "300",
             "buffer.flush.time": "10",
             "firn.batch.records": "5000",
             "firn.topics.refresh.seconds": "3",
         }
+        if self._plan.method is Method.SNOWPIPE_STREAMING:
+            config |= {"firn.ledger.seconds": "2"}  # the ledger tells the soak of commits
         if self._letters:
             config |= {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": self._letters.name}
             config |= {"errors.deadletterqueue.topic.replication.factor": "1"}

@@ -10,6 +10,8 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from firn.connector.config import Method
+
 KINDS: dict[str, float] = {
     "kill-driver": 18,
     "kill-worker": 6,
@@ -25,9 +27,23 @@ KINDS: dict[str, float] = {
     "lose-commit-answer": 40,
     "drop-staged-files": 8,
     "add-partition": 8,
+    "stream-429": 6,
+    "stream-503": 6,
+    "stream-cut": 6,
+    "stream-lost-answers": 6,
+    "stale-tokens": 8,
+    "invalidated-channel": 10,
+    "slow-commits": 14,
 }
 """Every kind, with the seconds that injecting it and recovering from it usually take here."""
-SHORT = ("kill-worker", "zombie-driver", "kill-driver", "kill-kafka", "kill-snowflake", "drop-staged-files")
+_OF_SNOWPIPE = {"drop-staged-files"}
+_OF_STREAMING = {name for name in KINDS if name.startswith("stream-")} | {"stale-tokens"}
+_OF_STREAMING |= {"invalidated-channel", "slow-commits"}
+_SHORT = ("kill-worker", "zombie-driver", "kill-driver", "kill-kafka", "kill-snowflake")
+SHORT: dict[Method, tuple[str, ...]] = {
+    Method.SNOWPIPE: (*_SHORT, "drop-staged-files"),
+    Method.SNOWPIPE_STREAMING: (*_SHORT, "stream-lost-answers", "invalidated-channel"),
+}
 """One of each important sort, for a soak of two minutes."""
 SHORT_SECONDS = 180.0
 _FIRST = 3.0
@@ -54,7 +70,15 @@ class Planned:
         )
 
 
-def schedule(seed: int, seconds: float, kinds: Sequence[str] | None = None) -> tuple[Planned, ...]:
+def kinds_of(method: Method) -> tuple[str, ...]:
+    """The kinds that a soak of a method injects."""
+    others = _OF_STREAMING if method is Method.SNOWPIPE else _OF_SNOWPIPE
+    return tuple(kind for kind in KINDS if kind not in others)
+
+
+def schedule(
+    seed: int, seconds: float, kinds: Sequence[str] | None = None, method: Method = Method.SNOWPIPE
+) -> tuple[Planned, ...]:
     """The faults that fit into `seconds`, or one round of `kinds` for a short soak: the same for the same arguments.
 
     A round has each kind once, shuffled, so that none is left to chance while another repeats.
@@ -64,7 +88,7 @@ def schedule(seed: int, seconds: float, kinds: Sequence[str] | None = None) -> t
     outage = _SHORT_OUTAGE if short else _OUTAGE
     planned: list[Planned] = []
     at = _FIRST
-    kinds = kinds or (SHORT if short else tuple(KINDS))
+    kinds = kinds or (SHORT[method] if short else kinds_of(method))
     for kind in _rounds(rng, kinds):
         if len(planned) >= len(kinds) and (short or at + KINDS[kind] > seconds):
             break
