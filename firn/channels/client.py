@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 Row: TypeAlias = msgspec.Raw | dict[str, msgspec.Raw | bytes]
 """A row: one JSON object in UTF-8 without a line break; or its fields, as JSON or, for BINARY columns, as bytes."""
 
+ADDRESS_NAMED_BY = "FIRN_SNOWFLAKE_STREAMING_URL, or snowflake.url.name of the connector"
 CHANNELS_PER_STATUS = 500
 """How many channels one question about their status names."""
 _NO_CHANNEL = "DOES_NOT_EXIST"
@@ -207,18 +208,12 @@ def client_properties(login: SnowflakeLogin, settings: Settings, options: Client
 
     Host and port rather than a url, which must have three labels. The role is left out where the user has a default.
     """
-    scheme, host, port = parse_url(settings.snowflake_streaming_url or _url(login), login.account)
-    if scheme != "https":
-        raise ConfigError(
-            f"Snowpipe Streaming needs https, and the address is {scheme}://{host}:{port}.",
-            where="FIRN_SNOWFLAKE_STREAMING_URL, or snowflake.url.name of the connector",
-            next_step="Give an address with https.",
-        )
+    host, port = service_address(login, settings)
     properties = {
         "account": login.account,
         "user": login.user,
         "role": login.role,
-        "scheme": scheme,
+        "scheme": "https",
         "host": host,
         "port": str(port),
         "private_key": _pem(login),
@@ -231,6 +226,18 @@ def client_properties(login: SnowflakeLogin, settings: Settings, options: Client
         "max_inflight_megabytes_per_channel": str(options.memory_mb),
     }
     return properties | behaviour | _budgets(options) | dict(options.properties)
+
+
+def service_address(login: SnowflakeLogin, settings: Settings) -> tuple[str, int]:
+    """Host and port of the service's first answer, which may name another host. Raises ConfigError without TLS."""
+    scheme, host, port = parse_url(settings.snowflake_streaming_url or _url(login), login.account)
+    if scheme != "https":
+        raise ConfigError(
+            f"Snowpipe Streaming needs https, and the address is {scheme}://{host}:{port}.",
+            where=ADDRESS_NAMED_BY,
+            next_step="Give an address with https.",
+        )
+    return host, port
 
 
 def _url(login: SnowflakeLogin) -> str:

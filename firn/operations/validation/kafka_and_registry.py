@@ -13,6 +13,7 @@ import certifi
 from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]  # public all the same
 
+from firn.channels.client import ADDRESS_NAMED_BY, service_address
 from firn.errors import FirnError
 from firn.kafka import cluster
 from firn.kafka.client import KafkaClient
@@ -21,6 +22,7 @@ from firn.operations.validation.live_check import LiveCheck, failed
 from firn.provision.topic import topic_configs
 from firn.registry.faults import registry_errors
 from firn.registry.login import RegistryLogin, registry_client
+from firn.settings import Settings
 from firn.snowflake.connection import SnowflakeLogin
 
 _DAY_MS = 86_400_000
@@ -63,6 +65,14 @@ def snowflake_endpoint(login: SnowflakeLogin) -> Endpoint:
     trust = Trust(bundle) if login.protocol == "https" else None
     named_by = "snowflake.url.name, FIRN_SNOWFLAKE_URL or url in the Snowflake secret"
     return Endpoint(f"snowflake {login.host}:{login.port}", login.host, login.port, named_by, trust, login.proxy)
+
+
+def streaming_endpoint(login: SnowflakeLogin, settings: Settings) -> Endpoint:
+    """Snowpipe Streaming's host, whose client trusts the system or one file. Raises ConfigError without TLS."""
+    host, port = service_address(login, settings)
+    bundle = settings.snowflake_ca_file or os.environ.get("SSL_CERT_FILE") or None
+    trust = Trust(str(bundle) if bundle else None)
+    return Endpoint(f"snowpipe streaming {host}:{port}", host, port, ADDRESS_NAMED_BY, trust, login.proxy)
 
 
 def check_topics(client: KafkaClient, names: Iterable[str]) -> Iterator[LiveCheck]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
-from firn.connector.config import SinkConfig
+from firn.connector.config import Method, SinkConfig
 from firn.kafka import cluster
 from firn.kafka.client import KafkaClient, needs_secret
 from firn.operations.validation.endpoints import Endpoint, check_endpoint
@@ -22,6 +22,7 @@ from firn.operations.validation.kafka_and_registry import (
     check_topics,
     registry_endpoints,
     snowflake_endpoint,
+    streaming_endpoint,
 )
 from firn.operations.validation.live_check import LiveCheck, Task, impatient, run_tasks
 from firn.registry.login import RegistryLogin
@@ -53,7 +54,7 @@ def live_checks(config: SinkConfig, settings: Settings, check_snowflake: CheckSn
     found = _Found(topics=list(config.topics))
     checks = run_tasks(_credential_tasks(config, settings, found))
     checks += run_tasks(_regex_tasks(config, found))
-    checks += run_tasks(_endpoint_tasks(found))
+    checks += run_tasks(_endpoint_tasks(config, settings, found))
     reached = {check.subject for check in checks if check.state == "ok"}
     return checks + run_tasks(_content_tasks(config, found, reached, check_snowflake))
 
@@ -102,7 +103,7 @@ def _regex_tasks(config: SinkConfig, found: _Found) -> Iterator[Task]:
     yield Task("topics.regex", run)
 
 
-def _endpoint_tasks(found: _Found) -> Iterator[Task]:
+def _endpoint_tasks(config: SinkConfig, settings: Settings, found: _Found) -> Iterator[Task]:
     endpoints: list[Endpoint] = []
     if found.kafka:
         endpoints += broker_endpoints(found.kafka)
@@ -112,6 +113,8 @@ def _endpoint_tasks(found: _Found) -> Iterator[Task]:
         endpoints.append(snowflake_endpoint(found.login))
     for endpoint in dict.fromkeys(endpoints):
         yield Task(_connection(endpoint), partial(check_endpoint, endpoint))
+    if config.method is Method.SNOWPIPE_STREAMING and (account := found.login):
+        yield Task("snowpipe streaming", lambda: check_endpoint(streaming_endpoint(account, settings)))
 
 
 def _connection(endpoint: Endpoint) -> str:
