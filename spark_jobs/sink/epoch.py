@@ -16,7 +16,7 @@ from snowflake.connector import SnowflakeConnection
 
 from firn.dead_letters.queue import dead_letter_queue
 from firn.dead_letters.topic import ensure_topic
-from firn.errors import ClaimAgainError, ConfigError, FirnError, TransientError
+from firn.errors import ClaimAgainError, ConfigError, FirnError
 from firn.kafka import cluster
 from firn.kafka.partitions import KafkaPartition, TopicPartition
 from firn.ledger.positions import Ledger
@@ -28,11 +28,11 @@ from firn.retry import Deadline
 from firn.sinks.context import SinkContext
 from firn.sinks.group_offsets import GroupOffsets
 from firn.sinks.topics import NoTopicError, changed_partitions, partitions_in, topics_of
-from firn.snowflake.connection import SnowflakeLogin, close_quietly, connect, open_connection
-from firn.snowflake.faults import LockConflictError
+from firn.snowflake.connection import connect
 from firn.snowflake.identifiers import check_table_map, table_for
 from spark_jobs.sink.batch import BatchRunner, PlanAgainError, StopRequestedError
 from spark_jobs.sink.dispatch import Dispatcher, uncommitted_letters
+from spark_jobs.sink.life_signs import LifeSigns
 from spark_jobs.sink.methods import registry
 from spark_jobs.sink.methods.base import Claim, DriverSide, EpochSession
 from spark_jobs.sink.planner import BatchLimit, Planner
@@ -45,8 +45,6 @@ from spark_jobs.sink.telemetry.events import emit, emit_committed
 from spark_jobs.sink.telemetry.metrics import SinkMetrics
 from spark_jobs.sink.values.batches import CommittedBatch, PublishedLetters
 
-LOCK_SECONDS = 5
-"""How long a heartbeat waits for the ledger: whoever holds it commits, and a commit is a sign of life too."""
 PARTITIONS_IN_LINE = 8
 """So many partitions are named in the line about a claim."""
 log = logging.getLogger(__name__)
@@ -64,56 +62,10 @@ class RunParts:
     limit: BatchLimit
     deadline: Deadline
     group: GroupOffsets
+    life: LifeSigns
     report: RunReport
     metrics: SinkMetrics
     targets: dict[TopicPartition, int] = field(default_factory=dict)
-
-
-class Heartbeat:
-    """Reports to the ledger that this run is alive, and learns from it whether it still owns the sink.
-
-    A commit says the same, so only an idle sink, or one in a long batch, sends heartbeats; in a session of its own,
-    because the batch's is busy then. `seconds` between two; 0: none. Not thread-safe, but for `committed`.
-    """
-
-    def __init__(self, login: SnowflakeLogin, beat: Callable[[SnowflakeConnection], None], seconds: float) -> None:
-        self._login, self._beat, self._seconds = login, beat, seconds
-        self._session: SnowflakeConnection | None = None
-        self._last = time.monotonic()
-
-    def committed(self) -> None:
-        """A commit moved the owner row."""
-        self._last = time.monotonic()
-
-    def send_if_due(self) -> FirnError | None:
-        """Send one if it is time; gives what ends the run: FencedError, or a login that is refused.
-
-        A heartbeat that fails ends nothing: whether the sink can work, its batches show.
-        """
-        if not self._seconds or time.monotonic() - self._last < self._seconds:
-            return None
-        self._last = time.monotonic()
-        try:
-            self._send()
-        except LockConflictError:
-            log.debug("the ledger is busy: no heartbeat")
-        except TransientError as error:
-            log.warning("No heartbeat: %s", error.what)
-            self.close()
-        except FirnError as error:
-            return error
-        return None
-
-    def _send(self) -> None:
-        if self._session is None:
-            self._session = open_connection(self._login, query_tag="firn heartbeat", lock_seconds=LOCK_SECONDS)
-        self._beat(self._session)
-
-    def close(self) -> None:
-        """End the session."""
-        if self._session is not None:
-            close_quietly(self._session)
-            self._session = None
 
 
 class EpochWatch:
@@ -125,14 +77,14 @@ class EpochWatch:
 
     def __init__(
         self,
-        heartbeat: Heartbeat,
+        life: LifeSigns,
         deadline: Deadline,
         *,
         changed: Callable[[], bool] | None,
         refresh_seconds: float,
         healthy: Callable[[], bool],
     ) -> None:
-        self._heartbeat, self._deadline = heartbeat, deadline
+        self._life, self._deadline = life, deadline
         self._changed, self._refresh_seconds, self._healthy = changed, refresh_seconds, healthy
         self._next_refresh = time.monotonic() + refresh_seconds
 
@@ -142,7 +94,7 @@ class EpochWatch:
             self._next_refresh = time.monotonic() + self._refresh_seconds
             if self._partitions_changed(self._changed):
                 return PlanAgainError("There are new partitions: the sink claims them.")
-        return self._heartbeat.send_if_due()
+        return self._life.send_if_due(idle=self._healthy())
 
     def _partitions_changed(self, changed: Callable[[], bool]) -> bool:
         try:
@@ -170,15 +122,10 @@ class Epoch:
             self._check(connection)
             self._parts.table.ensure(connection)
             ledger = self._claim(connection)
-            heartbeat = Heartbeat(
-                self._context.login,
-                lambda session: self._parts.table.beat(session, ledger.epoch),
-                self._context.config.heartbeat_seconds,
-            )
             try:
-                self._stream(connection, ledger, heartbeat)
+                self._stream(connection, ledger)
             finally:
-                heartbeat.close()
+                self._parts.life.close()
 
     def _check(self, connection: SnowflakeConnection) -> None:
         """Raise ConfigError or PrivilegeError unless each topic has one table, and the role all rights."""
@@ -207,6 +154,7 @@ class Epoch:
             method=context.config.method,
         )
         self._parts.report.epoch = ledger.epoch
+        self._parts.life.claimed(ledger)
         self._parts.metrics.claimed(ledger, self._seen)
         add_to_log_context(epoch=ledger.epoch)
         waiting = {w: max(0, self._seen[w].latest - at) for w, at in ledger.committed.items() if w in self._seen}
@@ -220,17 +168,17 @@ class Epoch:
         )
         return ledger
 
-    def _stream(self, connection: SnowflakeConnection, ledger: Ledger, heartbeat: Heartbeat) -> None:
+    def _stream(self, connection: SnowflakeConnection, ledger: Ledger) -> None:
         if not ledger.committed:
-            self._wait_for_topics(heartbeat)
+            self._wait_for_topics()
             return
         config, parts = self._context.config, self._parts
         session = EpochSession(self._context, connection, parts.table, ledger.epoch)
         method = self._method.driver_side(session)
         claim = Claim(ledger, parts.table.owner(connection), {w.topic: seen.topic_id for w, seen in self._seen.items()})
-        stream = self._new_stream(session, method, claim, heartbeat)
+        stream = self._new_stream(session, method, claim)
         watch = EpochWatch(
-            heartbeat,
+            parts.life,
             parts.deadline,
             changed=None if parts.once else lambda: changed_partitions(parts.admin, config, self._seen),
             refresh_seconds=config.topic_refresh_seconds,
@@ -253,7 +201,7 @@ class Epoch:
         # Also where the sink has no dead-letter topic any more: letters of earlier runs are dealt with.
         return uncommitted_letters(self._context, claim.topic_ids, claim.ledger.committed)
 
-    def _wait_for_topics(self, heartbeat: Heartbeat) -> None:
+    def _wait_for_topics(self) -> None:
         """As Kafka Connect does: an expression that matches nothing yet is no fault.
 
         The sink has claimed, so that what appears now is no first start: it is read from its beginning.
@@ -261,21 +209,21 @@ class Epoch:
         parts, config = self._parts, self._context.config
         log.warning("No topic matches %r. The sink waits for one.", config.topics_regex)
         while not parts.stop.wait(config.topic_refresh_seconds):
-            if (fault := heartbeat.send_if_due()) is not None:
+            if (fault := parts.life.send_if_due(idle=True)) is not None:
                 raise fault
             if changed_partitions(parts.admin, config, {}):
                 raise PlanAgainError("A topic matches: the sink claims it.")
             parts.deadline.succeeded()
         raise StopRequestedError("The sink was asked to stop.")
 
-    def _new_stream(self, session: EpochSession, method: DriverSide, claim: Claim, heartbeat: Heartbeat) -> Stream:
+    def _new_stream(self, session: EpochSession, method: DriverSide, claim: Claim) -> Stream:
         config, parts = self._context.config, self._parts
         published, engine = self._prepare(method, claim), EpochEngine(parts.engine)
 
         def committed(batch: CommittedBatch) -> None:
             log_tolerated(config.name, config.errors, batch.tolerated)
             if batch.moves:  # else nothing was committed, and it is no progress either
-                heartbeat.committed()
+                parts.life.moved()
                 self._committed(batch)
 
         dispatcher = Dispatcher(session, claim, method, parts.deadline, engine, parts.limit, self._schema_changed)

@@ -30,6 +30,7 @@ from firn.snowflake.connection import connect
 from firn.snowflake.identifiers import quoted, table_for
 from spark_jobs.sink.batch import BatchFailedError, PlanAgainError, StopRequestedError
 from spark_jobs.sink.epoch import Epoch, RunParts
+from spark_jobs.sink.life_signs import LifeSigns
 from spark_jobs.sink.methods.base import RefusedRowsError
 from spark_jobs.sink.planner import BatchLimit
 from spark_jobs.sink.spark.engine import Engine, EngineLostError
@@ -61,15 +62,17 @@ class SinkRun:
         self._refused_after: int | None = None
         self._failed_at: tuple[set[tuple[str, int, int]], int] = (set(), 0)
         self.report = RunReport(context.config.name)
+        table = LedgerTable(context.namespace, context.config.name, uuid.uuid4().hex)
         self._parts = RunParts(
             engine=engine,
             once=once,
             stop=stop,
-            table=LedgerTable(context.namespace, context.config.name, uuid.uuid4().hex),
+            table=table,
             admin=cluster.admin_client(context.kafka),
             limit=BatchLimit(context.config, waits=not once),
             deadline=self._deadline,
             group=GroupOffsets(context.kafka, group_of(context.config)),
+            life=LifeSigns(context, table),
             report=self.report,
             metrics=SinkMetrics(context.config.name, None if once else context.config.buffer),
         )
@@ -176,6 +179,8 @@ class SinkRun:
             self._parts.group.close()
             group = GroupOffsets(changed.kafka, group_of(changed.config))
             self._parts = replace(self._parts, admin=cluster.admin_client(changed.kafka), group=group)
+        self._parts.life.close()
+        self._parts = replace(self._parts, life=LifeSigns(changed, self._parts.table))
         log.warning("A login was refused, and there are other credentials by now: the sink goes on with those.")
         self._context = changed
 
@@ -198,6 +203,7 @@ class SinkRun:
         if self.report.epoch:
             with connect(self._context.login, query_tag=f"firn sink {self._context.config.name}") as connection:
                 self._parts.table.release(connection, self.report.epoch)
+                self._parts.life.ended()
                 last(connection)
 
     def _measure(self, connection: SnowflakeConnection) -> None:

@@ -8,15 +8,11 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from firn.errors import FencedError, FirnError, TransientError
 from firn.kafka.partitions import TopicPartition
 from firn.retry import Deadline
-from firn.snowflake.faults import LockConflictError
 from spark_jobs.sink import epoch
 from spark_jobs.sink.batch import PlanAgainError
 from spark_jobs.sink.spark.engine import EngineFailedError, EngineLostError, translated
-
-LOGIN: Any = None
 
 
 class Clock:
@@ -35,67 +31,28 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return moved
 
 
-@pytest.fixture
-def sessions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What became of the heartbeat's sessions."""
-    seen: list[str] = []
+class Lives:
+    """Signs of life that find nothing wrong."""
 
-    def opened(*_: object, **__: object) -> object:
-        seen.append("opened")
-        return object()
-
-    monkeypatch.setattr(epoch, "open_connection", opened)
-    monkeypatch.setattr(epoch, "close_quietly", lambda _session: seen.append("closed"))
-    return seen
-
-
-def heartbeat(*errors: FirnError) -> epoch.Heartbeat:
-    """Sent every 30 s; the first ones fail with `errors`."""
-    left = list(errors)
-
-    def beat(_session: object) -> None:
-        if left:
-            raise left.pop(0)
-
-    return epoch.Heartbeat(LOGIN, beat, 30)
-
-
-def test_only_a_silent_sink_sends_heartbeats(clock: Clock, sessions: list[str]) -> None:
-    beats = heartbeat()
-    clock.now += 29
-    beats.send_if_due()
-    beats.committed()
-    clock.now += 29
-    beats.send_if_due()
-    assert sessions == []
-    clock.now += 2
-    assert beats.send_if_due() is None
-    assert sessions == ["opened"]
-
-
-def test_a_newer_run_ends_an_idle_one_and_a_fault_that_passes_does_not(clock: Clock, sessions: list[str]) -> None:
-    beats = heartbeat(LockConflictError("busy"), TransientError("away"), FencedError("newer"))
-    found = []
-    for _ in range(4):
-        clock.now += 31
-        found.append(beats.send_if_due())
-    assert [type(each) for each in found] == [type(None), type(None), FencedError, type(None)]
-    assert sessions == ["opened", "closed", "opened"]  # a session that gave no answer is not used again
+    def send_if_due(self, *, idle: bool) -> None:
+        self.idle = idle
 
 
 @pytest.mark.parametrize(("well", "left"), [(True, 60.0), (False, 29.0)])
 def test_patience_begins_anew_only_once_an_epoch_is_well(clock: Clock, *, well: bool, left: float) -> None:
     deadline = Deadline(60, clock)
     deadline.failed()
-    watch = epoch.EpochWatch(heartbeat(), deadline, changed=lambda: False, refresh_seconds=30, healthy=lambda: well)
+    lives: Any = Lives()
+    watch = epoch.EpochWatch(lives, deadline, changed=lambda: False, refresh_seconds=30, healthy=lambda: well)
     clock.now += 31
-    watch._heartbeat.committed()
     assert watch() is None
+    assert lives.idle is well
     assert deadline.left() == left
 
 
 def test_new_partitions_end_an_epoch(clock: Clock) -> None:
-    watch = epoch.EpochWatch(heartbeat(), Deadline(60), changed=lambda: True, refresh_seconds=10, healthy=lambda: True)
+    lives: Any = Lives()
+    watch = epoch.EpochWatch(lives, Deadline(60), changed=lambda: True, refresh_seconds=10, healthy=lambda: True)
     assert watch() is None
     clock.now += 11
     assert isinstance(watch(), PlanAgainError)
