@@ -43,15 +43,6 @@ class ChannelSeen:
     error_bound: str | None = None
     inserted: int = 0
 
-    def recorded(self, pipe: str, before: RecordedChannel | None) -> RecordedChannel:
-        """What the ledger is to remember of it from now on; `before`: what it remembered.
-
-        The baseline stays for the same channel and begins at 0 for another one: whoever looks at a channel adopts no
-        error of it.
-        """
-        same = before is not None and before.is_same(pipe, self.created_ms)
-        return RecordedChannel(pipe, self.created_ms, self.token, before.row_errors if before and same else 0)
-
     def unaccounted(self, recorded: RecordedChannel) -> int:
         """Row errors beyond the baseline of this channel, which `recorded` must be about."""
         return self.row_errors - recorded.row_errors
