@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from firn.errors import FirnError
 from firn.kafka.client import KafkaClient
-from firn.kafka.group_documents import GroupDocuments
+from firn.kafka.group_documents import LIMIT, GroupDocuments
 from firn.kafka.partitions import TopicPartition
 from firn.kafka.transactional_producer import CommittedOffset
 
 READ_SECONDS = 3.0
 """How long a driver waits for its own group: a broker that is slower counts as one that does not answer."""
+_SAMPLE = 200
+"""Characters of a sample's detail."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class TaskReport:
     """How far the task of a partition is, within one epoch of a continuous run.
 
     next_offset: the first offset that is not durable yet. token: of the channel, as the server has it. counter: rises
-    with each report of the task. rows, text_bytes, bad_records, letters: since the task began.
+    with each report of the task. rows, text_bytes, bad_records, letters: since the task began, and durable. attempt: of
+    the task, within the epoch. reasons: how many bad records a reason. samples: (offset, reason, detail) of some.
     """
 
     epoch: int
@@ -58,6 +61,9 @@ class TaskReport:
     text_bytes: int = 0
     bad_records: int = 0
     letters: int = 0
+    attempt: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    samples: Sequence[tuple[int, str, str]] = ()
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ def read_sign(text: str) -> Sign | None:
 
 def report_document(report: TaskReport) -> CommittedOffset:
     """A report as offset and text; `read_report` reads it."""
-    fields = {
+    fields: dict[str, object] = {
         "e": report.epoch,
         "n": report.counter,
         "t": report.token,
@@ -102,17 +108,26 @@ def report_document(report: TaskReport) -> CommittedOffset:
         "b": report.text_bytes,
         "x": report.bad_records,
         "l": report.letters,
+        "a": report.attempt,
     }
-    return CommittedOffset(report.next_offset, _compact(fields))
+    if report.reasons:
+        fields |= {"q": dict(report.reasons)}
+    samples = [[offset, reason, detail[:_SAMPLE]] for offset, reason, detail in report.samples]
+    text = _compact(fields | {"s": samples}) if samples else ""
+    return CommittedOffset(report.next_offset, text if 0 < len(text) <= LIMIT else _compact(fields))
 
 
 def read_report(document: tuple[int, str]) -> TaskReport | None:
     """The report of offset and text; None for what is none of this version."""
     offset, read = document[0], _object(document[1])
     try:
-        numbers = [int(read[name]) for name in "rbxl"]
+        rows, size, bad, letters = (int(read[name]) for name in "rbxl")
         token = read.get("t")
-        return TaskReport(int(read["e"]), int(read["n"]), offset, None if token is None else str(token), *numbers)
+        token = None if token is None else str(token)
+        reasons = {str(reason): int(count) for reason, count in dict(read.get("q", {})).items()}
+        samples = tuple((int(at), str(reason), str(detail)) for at, reason, detail in read.get("s", ()))
+        of = TaskReport(int(read["e"]), int(read["n"]), offset, token, rows, size, bad, letters)
+        return replace(of, attempt=int(read.get("a", 0)), reasons=reasons, samples=samples)
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
 

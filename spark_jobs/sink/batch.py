@@ -5,10 +5,14 @@ docs/decisions/0001-commit-protocol.md gives the reasons.
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
-from firn.errors import ClaimAgainError, FirnError, TransientError
+from firn.connector.config import ErrorsConfig
+from firn.errors import ClaimAgainError, FirnError, TerminalError, TransientError, unexpected
 from firn.kafka.partitions import OffsetRange
 from firn.ledger.positions import Ledger, Move
 from firn.logs import log_context
@@ -21,6 +25,8 @@ from spark_jobs.sink.telemetry.bad_records import log_stopped, stopped_error
 from spark_jobs.sink.values.bad_records import OF_THE_TABLE
 from spark_jobs.sink.values.batches import CommittedBatch, DispatchedBatch, PublishedLetters
 from spark_jobs.sink.values.reports import Cut, RangeRead, Receipt, Stopped, Tolerated
+
+log = logging.getLogger(__name__)
 
 
 class StopRequestedError(TransientError):
@@ -35,6 +41,31 @@ class BatchFailedError(EngineFailedError):
     """Spark failed over a batch. `ranges`: what it was to read, for who counts how often it failed there."""
 
     ranges: tuple[OffsetRange, ...] = ()
+
+
+@contextmanager
+def ended_by(stop: threading.Event, what: str) -> Iterator[None]:
+    """What work of an epoch raises: StopRequestedError for all but terminal errors once a stop was asked for.
+
+    What nobody foresaw becomes a FirnError, and is logged as `what`.
+    """
+    try:
+        yield
+    except FirnError as error:
+        if not stop.is_set() or isinstance(error, TerminalError | StopRequestedError):
+            raise
+        raise stop_requested() from error
+    except Exception as error:
+        if stop.is_set():
+            log.debug("%s while it was stopping", what, exc_info=True)
+            raise stop_requested() from error
+        log.exception("%s", what)
+        raise unexpected(error) from error
+
+
+def stop_requested() -> StopRequestedError:
+    """The end that somebody asked for."""
+    return StopRequestedError("The sink was asked to stop.")
 
 
 class BatchRunner:
@@ -104,13 +135,18 @@ class BatchRunner:
 
     def after(self, batch: DispatchedBatch, moves: tuple[Move, ...]) -> None:
         """Raise what ends the stream behind this batch, which is committed: a bad record, or a plan that was cut."""
-        if stops := batch.reports.of(Stopped):
-            log_stopped(self._errors, stops)
-            raise stopped_error(self._sink, stops)
+        raise_stopped(self._sink, self._errors, batch.reports.of(Stopped))
         if cuts := batch.reports.of(Cut):
             why = f"{cuts[0].where} is planned again from offset {cuts[0].offset}: {cuts[0].why}."
             # Without a step forward it would be planned the same way for ever: that is a fault, with a deadline.
             raise PlanAgainError(why) if moves else ClaimAgainError(why)
+
+
+def raise_stopped(sink: str, errors: ErrorsConfig, stops: Sequence[Stopped]) -> None:
+    """Raise BadRecordError where records stopped the sink, and log them as it is configured."""
+    if stops:
+        log_stopped(errors, stops)
+        raise stopped_error(sink, stops)
 
 
 def _failed(error: EngineFailedError, ranges: Sequence[OffsetRange]) -> BatchFailedError:

@@ -31,6 +31,7 @@ from firn.sinks.topics import NoTopicError, changed_partitions, partitions_in, t
 from firn.snowflake.connection import connect
 from firn.snowflake.identifiers import check_table_map, table_for
 from spark_jobs.sink.batch import BatchRunner, PlanAgainError, StopRequestedError
+from spark_jobs.sink.continuous.run import ContinuousParts, ContinuousRun
 from spark_jobs.sink.dispatch import Dispatcher, uncommitted_letters
 from spark_jobs.sink.life_signs import LifeSigns
 from spark_jobs.sink.methods import registry
@@ -182,7 +183,7 @@ class Epoch:
             parts.deadline,
             changed=None if parts.once else lambda: changed_partitions(parts.admin, config, self._seen),
             refresh_seconds=config.topic_refresh_seconds,
-            healthy=lambda: stream.idle and stream.polled,
+            healthy=lambda: stream.healthy,
         )
         try:
             stream.run(watch)
@@ -216,15 +217,29 @@ class Epoch:
             parts.deadline.succeeded()
         raise StopRequestedError("The sink was asked to stop.")
 
-    def _new_stream(self, session: EpochSession, method: DriverSide, claim: Claim) -> Stream:
+    def _new_stream(self, session: EpochSession, method: DriverSide, claim: Claim) -> Stream | ContinuousRun:
+        """Batch after batch, or tasks that live as long as the epoch: as the method's rows travel."""
         config, parts = self._context.config, self._parts
         published, engine = self._prepare(method, claim), EpochEngine(parts.engine)
 
+        if self._method.continuous:
+            continuous = ContinuousParts(
+                engine,
+                self._ends,
+                parts.targets if parts.once else None,
+                parts.deadline,
+                parts.stop,
+                self._committed,
+                parts.life.moved,
+                self._schema_changed,
+                config.trigger_seconds,
+            )
+            return ContinuousRun(session, claim, method, published, continuous)
+
         def committed(batch: CommittedBatch) -> None:
-            log_tolerated(config.name, config.errors, batch.tolerated)
             if batch.moves:  # else nothing was committed, and it is no progress either
                 parts.life.moved()
-                self._committed(batch)
+            self._committed(batch)
 
         dispatcher = Dispatcher(session, claim, method, parts.deadline, engine, parts.limit, self._schema_changed)
         return Stream(
@@ -283,13 +298,16 @@ class Epoch:
             raise ClaimAgainError(error.what, where=error.where) from error
 
     def _committed(self, batch: CommittedBatch) -> None:
-        parts = self._parts
+        parts, config = self._parts, self._context.config
+        log_tolerated(config.name, config.errors, batch.tolerated)
+        if not batch.moves:
+            return
         parts.deadline.succeeded()
         parts.group.publish({move.where: move.end for move in batch.moves})
         parts.limit.observe(batch.rows, batch.text_bytes)
         parts.report.add(batch.totals, batch.reasons, staged_bytes=batch.bytes, files=batch.receipts)
         parts.metrics.committed(batch)
-        emit_committed(self._context.config.name, batch)
+        emit_committed(config.name, batch)
 
 
 def _describe_start(committed: Mapping[TopicPartition, int], waiting: Mapping[TopicPartition, int]) -> str:

@@ -7,7 +7,6 @@ Not for what a batch does (`batch`), nor for why an epoch ends (`epoch`, `run`).
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -16,10 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from firn.errors import FirnError, TerminalError, unexpected
+from firn.errors import FirnError
 from firn.ledger.positions import Ledger, Move
 from firn.logs import log_context
-from spark_jobs.sink.batch import BatchRunner, StopRequestedError
+from spark_jobs.sink.batch import BatchRunner, ended_by, stop_requested
 from spark_jobs.sink.dispatch import letters_above
 from spark_jobs.sink.planner import Planner
 from spark_jobs.sink.spark.engine import Engine
@@ -32,7 +31,6 @@ CANCEL_SECONDS = 10.0
 MIN_POLL_SECONDS = 0.1
 """Between two polls of Kafka's offsets where nothing is there, at least."""
 _TICK_SECONDS = 1.0
-log = logging.getLogger(__name__)
 
 
 class DroppedError(FirnError):
@@ -76,6 +74,11 @@ class Stream:
         self.polled = False
 
     @property
+    def healthy(self) -> bool:
+        """Whether Kafka's offsets have been asked for, and nothing is under way."""
+        return self.idle and self.polled
+
+    @property
     def idle(self) -> bool:
         """Whether nothing is under way."""
         return self._dispatching is None and self._commit is None
@@ -86,31 +89,26 @@ class Stream:
         reason_to_end is asked every second: what it gives is raised once what is under way has ended. So is a stop that
         was asked for, as StopRequestedError.
         """
+        with ended_by(self._stop, "a batch of the sink failed"):
+            try:
+                reason = self._run(reason_to_end)
+            finally:
+                self._abandon()
+            if reason is not None:
+                raise stop_requested() if self._stop.is_set() else reason
+
+    def _run(self, reason_to_end: Callable[[], FirnError | None]) -> FirnError | None:
         reason: FirnError | None = None
         deadline: float | None = None
-        try:
-            while not (self._ending and self.idle):
-                self._step()
-                reason = reason or (_asked_to_stop() if self._stop.is_set() else reason_to_end())
-                self._ending = self._ending or reason is not None
-                if self._stop.is_set():
-                    deadline = deadline or time.monotonic() + STOP_SECONDS
-                    if time.monotonic() > deadline:
-                        break
-        except FirnError as error:
-            if not self._stop.is_set() or isinstance(error, TerminalError):
-                raise
-            raise _asked_to_stop() from error
-        except Exception as error:
+        while not (self._ending and self.idle):
+            self._step()
+            reason = reason or (stop_requested() if self._stop.is_set() else reason_to_end())
+            self._ending = self._ending or reason is not None
             if self._stop.is_set():
-                log.debug("a batch failed while the sink was stopping", exc_info=True)
-                raise _asked_to_stop() from error
-            log.exception("a batch of the sink failed")
-            raise unexpected(error) from error
-        finally:
-            self._abandon()
-        if reason is not None:
-            raise _asked_to_stop() if self._stop.is_set() else reason
+                deadline = deadline or time.monotonic() + STOP_SECONDS
+                if time.monotonic() > deadline:
+                    break
+        return reason
 
     def _step(self) -> None:
         """Take over what has ended, begin what can begin, and wait for something to end."""
@@ -182,7 +180,3 @@ class Stream:
             wait([self._dispatching], CANCEL_SECONDS)
         self._dispatch_pool.shutdown(wait=False, cancel_futures=True)
         self._commit_pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _asked_to_stop() -> StopRequestedError:
-    return StopRequestedError("The sink was asked to stop.")

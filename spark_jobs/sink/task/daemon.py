@@ -12,6 +12,8 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from pyspark.daemon import manager
 
 import spark_jobs.sink.methods.registry  # a task names its method, and unpickling imports it
+import spark_jobs.sink.task.account_task
+import spark_jobs.sink.task.group_task
 import spark_jobs.sink.task.partition_task  # noqa: F401
 from firn.connector.formats import Format
 from firn.logs import configure_logging

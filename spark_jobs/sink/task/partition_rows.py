@@ -7,7 +7,7 @@ for a range of a batch, `group_task` for as long as a run lives. Not for single 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from firn.sinks.context import SinkContext
 from firn.snowflake.identifiers import table_for
 from spark_jobs.sink.columns.required_schema_changes import RequiredSchemaChanges, schema_change_request
 from spark_jobs.sink.columns.staged_columns import column_builder_for
-from spark_jobs.sink.dead_letters.tolerance import Tolerance
+from spark_jobs.sink.dead_letters.tolerance import CutAt
 from spark_jobs.sink.decode.base.contract import Decoder, OutputTooLargeError
 from spark_jobs.sink.methods import registry
 from spark_jobs.sink.task.convert import Converted, convert
@@ -29,6 +29,22 @@ from spark_jobs.sink.values.table_loaders import TableLoader
 
 Write: TypeAlias = Callable[[npt.NDArray[np.int64], Sequence[pa.StringArray], Iterable[int]], None]
 """Takes rows, as `methods.base.Writer.write` does."""
+
+
+class BadRecords(Protocol):
+    """What becomes of bad records that are left out: `dead_letters.tolerance.Tolerance`."""
+
+    def unpublished(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Without the records that are dealt with already."""
+        ...
+
+    def cut(self, batch: pa.RecordBatch, bad: Sequence[BadRecord]) -> CutAt | None:
+        """Where the partition must end for now, if these are its next bad records."""
+        ...
+
+    def add(self, batch: pa.RecordBatch, bad: Sequence[BadRecord]) -> None:
+        """Take them over."""
+        ...
 
 
 class PartitionRows:
@@ -45,7 +61,7 @@ class PartitionRows:
         where: TopicPartition,
         loader: TableLoader,
         decoders: tuple[Decoder, Decoder],
-        tolerance: Tolerance,
+        tolerance: BadRecords,
         *,
         write: Write,
         stale: Callable[[], bool],

@@ -7,13 +7,14 @@ small batch, and compiling a schema more than decoding one.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
 from snowflake.connector import SnowflakeConnection
 
 from firn.connector.config import ConverterConfig
-from firn.errors import AuthenticationError, FirnError, TransientError
+from firn.errors import AuthenticationError, ClaimAgainError, FirnError, TransientError
+from firn.kafka import cluster
 from firn.kafka.client import KafkaClient
 from firn.kafka.partitions import OffsetRange
 from firn.kafka.ranges import BACKLOG_QUEUE, SMALL_QUEUE, SMALL_RANGE, RangeReader
@@ -110,6 +111,20 @@ def confirm_epoch(context: SinkContext, epoch: int) -> None:
     """Raise FencedError unless the sink still belongs to the run of `epoch`. Raises as statements do."""
     table = LedgerTable(context.namespace, context.config.name)
     session_of(context)(lambda connection: table.check_epoch(connection, epoch))
+
+
+def confirm_topics(admin: cluster.KafkaAdmin, ids: Mapping[str, str], topics: Iterable[str]) -> None:
+    """Raise ClaimAgainError unless these topics are still the ones that were claimed."""
+
+    def fault() -> FirnError | None:
+        try:
+            cluster.check_topic_ids(admin, {topic: ids[topic] for topic in topics})
+        except cluster.RecreatedTopicError as error:
+            return error
+        return None
+
+    if (found := with_retries(patience, fault)) is not None:
+        raise ClaimAgainError(found.what, where=found.where)
 
 
 def _in_session(login: SnowflakeLogin, work: Callable[[SnowflakeConnection], None]) -> None:

@@ -22,6 +22,7 @@ SCHEMA_MISMATCH = "schema_mismatch"  # well-formed, and not what its schema says
 TOO_LARGE = "too_large"  # its JSON passes what one record may take
 UNREADABLE_HEADER = "unreadable_header"  # the name of a header is not UTF-8
 WRONG_SIZE = "wrong_size"  # a number converter met another number of bytes
+REJECTED = "rejected_by_snowflake"  # a row that a channel refused, after its record was converted
 # A record that is well-formed, and not for the columns of its table:
 NOT_AN_OBJECT = "not_an_object"
 UNKNOWN_FIELD = "unknown_field"

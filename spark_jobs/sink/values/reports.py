@@ -150,6 +150,55 @@ class SuspectedStaleSchema:
 
 
 @dataclass(frozen=True)
+class Followed:
+    """How far a partition came in a task that lives as long as the run: the last of the reports that it gave.
+
+    next_offset: the first offset that is not durable. token: of its channel. The numbers are of durable rows and of
+    published letters, since the task began; `attempt` tells its tasks apart. reasons: how many bad records a reason.
+    samples: [offset, reason, detail] of some.
+    """
+
+    topic: str
+    partition: int
+    attempt: int
+    counter: int
+    next_offset: int
+    token: str | None
+    rows: int
+    text_bytes: int
+    letters: int
+    reasons: dict[str, int] = field(default_factory=dict)
+    samples: list[tuple[int, str, str]] = field(default_factory=list)
+
+    @property
+    def where(self) -> TopicPartition:
+        """The partition that was followed."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True)
+class RowErrors:
+    """Rows of a partition that Snowflake refused, though the channel's token has passed them.
+
+    token: up to where the channel is. row_errors: its counter; unaccounted: how many of them no ledger accounts for.
+    message: of the last one; bound: the token at or before which it was.
+    """
+
+    topic: str
+    partition: int
+    token: str | None
+    row_errors: int
+    unaccounted: int
+    message: str
+    bound: str | None
+
+    @property
+    def where(self) -> TopicPartition:
+        """The partition of the rows."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True)
 class Retried:
     """What a task tried again, successfully or not: how often for each kind of error."""
 
@@ -174,7 +223,19 @@ class Failed:
         return error if isinstance(error, FirnError) else FirnError(repr(error))
 
 
-Report = Receipt | RangeRead | Stopped | Cut | Tolerated | SchemaChangeRequest | SuspectedStaleSchema | Retried | Failed
+Report = (
+    Receipt
+    | RangeRead
+    | Stopped
+    | Cut
+    | Tolerated
+    | SchemaChangeRequest
+    | SuspectedStaleSchema
+    | Followed
+    | RowErrors
+    | Retried
+    | Failed
+)
 _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Report)}
 
 

@@ -1,0 +1,1 @@
+"""An epoch whose rows travel in tasks that live as long as it: groups of partitions, watched through Kafka."""

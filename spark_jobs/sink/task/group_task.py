@@ -1,0 +1,299 @@
+"""What runs on executors in a continuous run: one task follows a group of partitions for as long as it lives.
+
+`run_group` is the only task of its Spark job. It opens a writer for each of its partitions, reads on from where these
+are, and says once a second in Kafka how far it is: to Spark a task says nothing before its end. It ends where it can
+go no further alone: a table must change, a record stops its partition, rows were refused, nothing has come for long. A
+task that is killed loses nothing: what is durable the channels know.
+
+Records are written only after a check of their topic's id that began after they were fetched, so none of a topic that
+was made again under its name becomes a row. Not for what becomes of one partition's records (`followed_partition`).
+"""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from firn.channels.faults import ChannelInvalidError
+from firn.errors import AuthenticationError, FirnError, PrivilegeError, TransientError
+from firn.kafka import cluster
+from firn.kafka.follower import FollowedBatch, Follower
+from firn.kafka.group_documents import GroupDocuments, GroupInUseError
+from firn.kafka.partitions import TopicPartition
+from firn.logs import log_fields
+from firn.plural import counted
+from firn.sinks.context import SinkContext
+from firn.sinks.signs import TaskReport, report_document
+from firn.snowflake.identifiers import table_for
+from spark_jobs.sink.dead_letters.tolerance import Tolerance
+from spark_jobs.sink.methods.base import ContinuousTaskSide, PartitionRange
+from spark_jobs.sink.task.followed_partition import Conversion, FollowedPartition, PartitionWork
+from spark_jobs.sink.task.partition_rows import PartitionRows
+from spark_jobs.sink.task.reporting import run_reporting
+from spark_jobs.sink.task.table_look import TableLook
+from spark_jobs.sink.task.worker import confirm_epoch, confirm_topics, decoders_of, session_of
+from spark_jobs.sink.values.reports import Followed, Report
+from spark_jobs.sink.values.table_loaders import TableLoader
+
+PASS_SECONDS = 0.05
+"""Between two passes, at least: what comes meanwhile is taken together."""
+LOOK_SECONDS = 0.25
+"""Between two looks at the channels that have rows on their way."""
+REPORT_SECONDS, SIGN_SECONDS = 1.0, 10.0
+"""Between two reports of a partition that moves, and of any."""
+SETTLE_SECONDS = 60.0
+"""How long a task that ends waits for its rows to be durable."""
+MOST_WAITING = 128 * 1024 * 1024
+"""Bytes of rows that may be on their way at a time: while there are more, nothing is fetched."""
+COLLECT_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class GroupWork:
+    """The partitions of one task. attempt: a number that no other task of the epoch has."""
+
+    attempt: int
+    partitions: tuple[PartitionWork, ...]
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """What the task of a group needs to know.
+
+    loaders: of each topic's table. patience: seconds that it may go on failing. documents: the group in Kafka that its
+    reports go to. idle_seconds: after so long without a record it ends. log_fields: of the driver's lines about it.
+    """
+
+    context: SinkContext
+    method: ContinuousTaskSide
+    epoch: int
+    loaders: Mapping[str, TableLoader]
+    patience: float
+    documents: str
+    idle_seconds: float
+    log_fields: Mapping[str, object] = field(default_factory=log_fields)
+
+
+class Documents(Protocol):
+    """Where reports go: `GroupDocuments`."""
+
+    fault: FirnError | None
+
+    def offer(self, documents: Mapping[TopicPartition, tuple[int, str]]) -> bool:
+        """Write these soon; never raises."""
+        ...
+
+
+class Source(Protocol):
+    """Where records come from: `Follower`."""
+
+    def poll(self, seconds: float) -> list[FollowedBatch]:
+        """What has come within so many seconds."""
+        ...
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Fetch nothing of these for now."""
+        ...
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Fetch again."""
+        ...
+
+    def seek(self, where: TopicPartition, offset: int) -> None:
+        """Read on from there."""
+        ...
+
+
+def run_group(plan: GroupPlan, groups: Iterator[GroupWork]) -> Iterator[str]:
+    """Follow the partitions of a group until the task ends; yields its reports as texts (`reports.dump`).
+
+    The last report of each partition is among them whatever ended the task.
+    """
+    works = list(groups)
+
+    def work(reports: list[Report]) -> None:
+        with tempfile.TemporaryDirectory(prefix="firn-") as folder:
+            for each in works:
+                _follow(plan, each, Path(folder), reports)
+
+    return run_reporting(work, plan.patience, plan.log_fields, [each.where for one in works for each in one.partitions])
+
+
+def _follow(plan: GroupPlan, work: GroupWork, folder: Path, reports: list[Report]) -> None:
+    partitions: dict[TopicPartition, FollowedPartition] = {}
+    follower = Follower(plan.context.kafka)
+    try:
+        looks = {topic: TableLook(plan.context, topic, loader) for topic, loader in plan.loaders.items()}
+        for each in work.partitions:
+            partitions[each.where] = _opened(plan, each, work.attempt, folder, looks[each.where.topic])
+        follower.assign({where: each.state.position for where, each in partitions.items()})
+        ids = {each.where.topic: each.topic_id for each in work.partitions}
+        documents = GroupDocuments(plan.context.kafka, plan.documents)
+        confirm = partial(confirm_topics, cluster.admin_client(plan.context.kafka), ids)
+        GroupTask(partitions, follower, documents, confirm, plan.epoch, plan.idle_seconds).run()
+        documents.close()
+    finally:
+        reports += [report for each in partitions.values() for report in each.reports()]
+        follower.close()
+        plan.method.close(flush=False)  # what was to be durable is
+
+
+def _opened(plan: GroupPlan, work: PartitionWork, attempt: int, folder: Path, look: TableLook) -> FollowedPartition:
+    context, where = plan.context, work.where
+    table, loader = table_for(where.topic, context.config.table_map), plan.loaders[where.topic]
+    writer = plan.method.writer(PartitionRange(where, table, loader, folder), session_of(context))
+    confirm = partial(confirm_epoch, context, plan.epoch)
+    conversion = Conversion(
+        lambda letters: Tolerance(context, where, work.topic_id, letters, folder, confirm),
+        lambda tolerance, write: PartitionRows(
+            context, where, loader, decoders_of(context), tolerance, write=write, stale=look.changed
+        ),
+    )
+    return FollowedPartition(work, writer, conversion, attempt)
+
+
+class GroupTask:
+    """Follows partitions until they end. confirm: raises unless these topics are the ones that were claimed."""
+
+    def __init__(
+        self,
+        partitions: Mapping[TopicPartition, FollowedPartition],
+        source: Source,
+        documents: Documents,
+        confirm: Callable[[Iterable[str]], None],
+        epoch: int,
+        idle_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._partitions, self._source, self._documents = partitions, source, documents
+        self._confirm, self._epoch, self._idle_seconds, self._clock = confirm, epoch, idle_seconds, clock
+        self._paused: set[TopicPartition] = set()
+        self._reported: dict[TopicPartition, int] = {}
+        now = clock()
+        self._last_batch = self._passed = self._collected = now
+        self._looked = self._signed = self._report_at = float("-inf")
+        self._closing_since: float | None = None
+
+    def run(self) -> None:
+        """Follow until every partition is done or nothing has come for long, or one of them ended.
+
+        Raises as reading, writing and publishing do, and TransientError where rows do not become durable.
+        """
+        self._look(everywhere=True)
+        while not self._over():
+            self._pass()
+            self._look()
+            self._report()
+        self._report(final=True)
+
+    def _over(self) -> bool:
+        """Whether the task has come to its end: all that it wrote is durable then."""
+        members, now = self._partitions.values(), self._clock()
+        if not any(each.ended for each in members):
+            self._closing_since = None
+            if not all(each.settled for each in members):
+                return False
+            return all(each.done for each in members) or now - self._last_batch > self._idle_seconds
+        self._closing_since = self._closing_since or now
+        if all(each.settled for each in members):
+            return True
+        if now - self._closing_since > SETTLE_SECONDS:
+            waiting = [each for each in members if not each.settled]
+            raise TransientError(
+                f"Rows of {counted(len(waiting), 'partition')} did not become durable within {SETTLE_SECONDS:.0f} s.",
+                where=str(waiting[0].where),
+                next_step="Nothing: the sink claims again and goes on behind what is durable.",
+            )
+        return False
+
+    def _pass(self) -> None:
+        """Take what has come, and hand it on."""
+        saturated = [each for each in self._partitions.values() if each.saturated]
+        self._wait(PASS_SECONDS - (self._clock() - self._passed))
+        batches = self._fetch(PASS_SECONDS if saturated else LOOK_SECONDS)
+        self._passed = self._clock()
+        if batches:
+            self._last_batch = self._passed
+            self._confirm(sorted({each.where.topic for each in batches}))
+        for each in batches:
+            self._partitions[each.where].take(each)
+        touched = {each.where for each in batches} | {each.where for each in saturated}
+        for where in sorted(touched):
+            self._safely(self._partitions[where], FollowedPartition.release)
+        self._balance()
+        if self._passed - self._collected > COLLECT_SECONDS:
+            self._collected = self._passed
+            gc.collect()  # a worker has no other collection (`daemon`)
+
+    def _fetch(self, seconds: float) -> list[FollowedBatch]:
+        members = self._partitions.values()
+        if any(each.ended for each in members) or sum(each.state.waiting for each in members) > MOST_WAITING:
+            self._wait(PASS_SECONDS)
+            return []
+        return self._source.poll(seconds)
+
+    def _wait(self, seconds: float) -> None:
+        if seconds > 0:
+            time.sleep(seconds)
+
+    def _balance(self) -> None:
+        """Partitions whose channel has no room rest; others go on."""
+        full = {where for where, each in self._partitions.items() if each.saturated}
+        if paused := full - self._paused:
+            self._source.pause(paused)
+        if resumed := self._paused - full:
+            self._source.resume(resumed)
+        self._paused = full
+
+    def _safely(self, member: FollowedPartition, step: Callable[[FollowedPartition], None]) -> None:
+        try:
+            step(member)
+        except ChannelInvalidError:
+            self._source.seek(member.where, member.reopen())
+
+    def _look(self, *, everywhere: bool = False) -> None:
+        if self._clock() - self._looked < LOOK_SECONDS:
+            return
+        self._looked = self._clock()
+        for each in self._partitions.values():
+            if everywhere or not each.settled:
+                self._safely(each, FollowedPartition.look)
+
+    def _report(self, *, final: bool = False) -> None:
+        """Say how far the partitions are: those that moved, or all of them where that is due."""
+        now = self._clock()
+        if now - self._report_at < REPORT_SECONDS and not final:
+            return
+        everywhere = final or now - self._signed >= SIGN_SECONDS
+        self._report_at, self._signed = now, now if everywhere else self._signed
+        said = [
+            each.followed()
+            for where, each in self._partitions.items()
+            if everywhere or self._reported.get(where) != each.state.durable
+        ]
+        self._reported |= {each.where: each.next_offset for each in said}
+        taken = self._documents.offer({each.where: report_document(self._task_report(each)) for each in said})
+        fault = None if taken else self._documents.fault
+        if isinstance(fault, PrivilegeError | AuthenticationError | GroupInUseError):
+            raise fault  # who waits for these reports would take the task for hung
+
+    def _task_report(self, followed: Followed) -> TaskReport:
+        return TaskReport(
+            self._epoch,
+            followed.counter,
+            followed.next_offset,
+            followed.token,
+            followed.rows,
+            followed.text_bytes,
+            sum(followed.reasons.values()),
+            followed.letters,
+            followed.attempt,
+            followed.reasons,
+            followed.samples,
+        )
