@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from firn.dead_letters.offset_list import UnreadableError, read_list
-from firn.dead_letters.queue import dead_letter_group, transactional_id
 from firn.errors import TerminalError
 from firn.kafka.client import KafkaClient
 from firn.kafka.partitions import TopicPartition
 from firn.kafka.settled_offsets import overwrite_offsets, settled_offsets
 from firn.kafka.transactional_producer import CommittedOffset
+from firn.ledger.kafka_names import dead_letter_group, transactional_id
 
 
 @dataclass(frozen=True)
@@ -35,25 +35,28 @@ class PartitionLetters:
 
 
 def published_letters(
-    client: KafkaClient, sink: str, positions: Mapping[TopicPartition, tuple[str, int]]
+    client: KafkaClient, ledger_id: str, sink: str, positions: Mapping[TopicPartition, tuple[str, int]]
 ) -> dict[TopicPartition, PartitionLetters]:
     """What is published, for each of `positions` (topic id and NEXT_OFFSET of each partition of the ledger).
 
     Call it right after a claim: it ends the open transactions of older runs. Raises TerminalError where nobody can
     tell what is published, otherwise as Kafka's requests do.
     """
-    group = dead_letter_group(sink)
-    ids = {where: transactional_id(sink, topic_id, where.partition) for where, (topic_id, _) in positions.items()}
+    group = dead_letter_group(ledger_id, sink)
+    ids = {
+        where: transactional_id(ledger_id, sink, topic_id, where.partition)
+        for where, (topic_id, _) in positions.items()
+    }
     held = settled_offsets(client, group, ids)
     return {where: _published(group, where, *at, held[where]) for where, at in positions.items()}
 
 
-def forget_published(client: KafkaClient, sink: str, positions: Mapping[TopicPartition, int]) -> None:
+def forget_published(client: KafkaClient, ledger_id: str, sink: str, positions: Mapping[TopicPartition, int]) -> None:
     """Forget what is published of these partitions: the ledger was reset to `positions`, so records are read again.
 
     For a sink that does not run. Changes nothing where there were no dead letters. Raises as Kafka's requests do.
     """
-    overwrite_offsets(client, dead_letter_group(sink), positions)
+    overwrite_offsets(client, dead_letter_group(ledger_id, sink), positions)
 
 
 def _published(

@@ -1,6 +1,7 @@
-"""Where a sink's dead letters go, and under which names.
+"""Where a sink's dead letters go, and what publishes them.
 
-Not for creating the topic (`topic`), nor for writing dead letters, which tasks do.
+Not for creating the topic (`topic`), nor for writing dead letters, which tasks do; the names in Kafka are those of
+`firn.ledger.kafka_names`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from firn.connector.config import ConverterConfig, SinkConfig
 from firn.connector.formats import CLASSES, JSON_CONVERTER, Format
 from firn.errors import ConfigError
 from firn.kafka.client import KafkaClient
+from firn.ledger.kafka_names import dead_letter_group, replay_group, transactional_id
 from firn.sinks.context import SinkContext
 
 REMEDIES = {
@@ -30,10 +32,12 @@ REMEDIES = {
 class DeadLetterQueue:
     """What every task of a sink needs to publish dead letters. Travels to executors; credentials inside are masked.
 
-    context_headers: whether dead letters have an envelope. value_class, key_class: the converters, under
-    the names of Connect's classes.
+    ledger_id: of the sink's ledger, part of the names under which Kafka remembers what is published and replayed.
+    context_headers: whether dead letters have an envelope. value_class, key_class: the converters, under the names of
+    Connect's classes.
     """
 
+    ledger_id: str
     sink: str
     topic: str
     context_headers: bool
@@ -44,43 +48,44 @@ class DeadLetterQueue:
     @property
     def group(self) -> str:
         """The consumer group whose offsets say which ranges, and in their metadata which records, are published."""
-        return dead_letter_group(self.sink)
+        return dead_letter_group(self.ledger_id, self.sink)
 
     @property
     def replay_group(self) -> str:
         """The consumer group whose offsets say which dead letters were replayed."""
-        return replay_group(self.sink)
+        return replay_group(self.ledger_id, self.sink)
 
     def transactional_id(self, topic_id: str, partition: int) -> str:
         """One for each source partition: a newer producer of it fences every older one."""
-        return transactional_id(self.sink, topic_id, partition)
+        return transactional_id(self.ledger_id, self.sink, topic_id, partition)
 
 
-def dead_letter_group(sink: str) -> str:
-    """The consumer group of a sink's published dead letters."""
-    return f"firn-dlq-{sink}"
+def dead_letter_queue(context: SinkContext, ledger_id: str) -> DeadLetterQueue | None:
+    """The queue of a sink; None as `dead_letter_topic` gives it. Raises as that does."""
+    return queue_of(context.config, context.kafka, ledger_id)
 
 
-def replay_group(sink: str) -> str:
-    """The consumer group of a sink's replayed dead letters."""
-    return f"firn-replay-{sink}"
+def queue_of(config: SinkConfig, client: KafkaClient, ledger_id: str) -> DeadLetterQueue | None:
+    """As `dead_letter_queue`, for who needs nothing but Kafka."""
+    topic = dead_letter_topic(config)
+    if topic is None:
+        return None
+    return DeadLetterQueue(
+        ledger_id=ledger_id,
+        sink=config.name,
+        topic=topic,
+        context_headers=config.errors.dead_letter_headers,
+        client=client,
+        value_class=converter_class(config.value),
+        key_class=converter_class(config.key),
+    )
 
 
-def transactional_id(sink: str, topic_id: str, partition: int) -> str:
-    """The transactional id that publishes a partition's dead letters."""
-    return f"{dead_letter_group(sink)}-{topic_id}-{partition}"
-
-
-def dead_letter_queue(context: SinkContext) -> DeadLetterQueue | None:
-    """The queue of a sink; None where it stops at bad records (errors.tolerance=none), or drops them.
+def dead_letter_topic(config: SinkConfig) -> str | None:
+    """The topic of a sink's dead letters; None where it stops at bad records (errors.tolerance=none), or drops them.
 
     Raises ConfigError where the sink would read its own letters.
     """
-    return queue_of(context.config, context.kafka)
-
-
-def queue_of(config: SinkConfig, client: KafkaClient) -> DeadLetterQueue | None:
-    """As `dead_letter_queue`, for who needs nothing but Kafka."""
     errors = config.errors
     if errors.tolerance != "all" or not errors.dead_letter_topic:
         return None
@@ -90,14 +95,7 @@ def queue_of(config: SinkConfig, client: KafkaClient) -> DeadLetterQueue | None:
             where=f"errors.deadletterqueue.topic.name of sink {config.name}",
             next_step="Name another topic there, or correct topics or topics.regex.",
         )
-    return DeadLetterQueue(
-        sink=config.name,
-        topic=errors.dead_letter_topic,
-        context_headers=errors.dead_letter_headers,
-        client=client,
-        value_class=converter_class(config.value),
-        key_class=converter_class(config.key),
-    )
+    return errors.dead_letter_topic
 
 
 def reads(config: SinkConfig, topic: str) -> bool:

@@ -16,9 +16,9 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 
 from firn.dead_letters import envelope
 from firn.dead_letters.envelope import envelope_of
-from firn.dead_letters.queue import DeadLetterQueue
 from firn.errors import ConfigError
 from firn.kafka import cluster
+from firn.kafka.client import KafkaClient
 from firn.kafka.cluster import with_callbacks
 from firn.kafka.faults import ConnectionFaults, refused_configuration
 from firn.kafka.transactional_producer import Header, ProducerFaults
@@ -87,22 +87,25 @@ class Summary:
 
 
 class DeadLetterReader:
-    """Reads the dead letters of one sink."""
+    """Reads the dead letters of one sink in a topic. What was read, it does not remember.
 
-    def __init__(self, queue: DeadLetterQueue) -> None:
-        self._queue = queue
-        self._admin = replace(cluster.admin_client(queue.client), isolation=IsolationLevel.READ_COMMITTED)
+    Its consumer group holds nothing, so sinks of one name in several ledgers may share it.
+    """
+
+    def __init__(self, client: KafkaClient, topic: str, sink: str) -> None:
+        self._client, self._topic, self._sink, self._group = client, topic, sink, f"firn-read-{sink}"
+        self._admin = replace(cluster.admin_client(client), isolation=IsolationLevel.READ_COMMITTED)
 
     def topic(self) -> cluster.TopicInfo:
         """The dead-letter topic. Raises ConfigError where it does not exist."""
-        found = cluster.find_topics(self._admin, [self._queue.topic])
-        if self._queue.topic not in found:
+        found = cluster.find_topics(self._admin, [self._topic])
+        if self._topic not in found:
             raise ConfigError(
-                f"There is no dead-letter topic {self._queue.topic}.",
-                where=f"brokers {self._queue.client.brokers}",
+                f"There is no dead-letter topic {self._topic}.",
+                where=f"brokers {self._client.brokers}",
                 next_step="Nothing, if the sink never ran with it: its first start creates the topic.",
             )
-        return found[self._queue.topic]
+        return found[self._topic]
 
     def ranges(self) -> dict[int, Range]:
         """What each partition holds now, by partition."""
@@ -125,8 +128,8 @@ class DeadLetterReader:
             for letter in self.read({partition: Range(offset, offset + 1)}):
                 return letter
         raise ConfigError(
-            f"There is no dead letter of sink {self._queue.sink} at partition {partition}, offset {offset}.",
-            where=f"topic {self._queue.topic}",
+            f"There is no dead letter of sink {self._sink} at partition {partition}, offset {offset}.",
+            where=f"topic {self._topic}",
             next_step="`firn sink dead-letters list` lists those that exist.",
         )
 
@@ -134,7 +137,7 @@ class DeadLetterReader:
         """The sink's dead letters within `ranges`, partition after partition, in order of their offsets."""
         for number, within in ranges.items():
             for letter in self._read(number, within):
-                if letter.belongs_to(self._queue.sink):
+                if letter.belongs_to(self._sink):
                     yield letter
 
     def _newest(self, number: int, held: Range, count: int | None) -> list[Summary]:
@@ -150,10 +153,10 @@ class DeadLetterReader:
     def _read(self, number: int, within: Range) -> Iterator[DeadLetter]:
         if within.start >= within.end:
             return
-        faults = ConnectionFaults(self._queue.client.brokers)
+        faults = ConnectionFaults(self._client.brokers)
         consumer = self._consumer(faults)
         try:
-            consumer.assign([TopicPartition(self._queue.topic, number, within.start)])
+            consumer.assign([TopicPartition(self._topic, number, within.start)])
             while True:
                 message = consumer.poll(_SILENCE_SECONDS)
                 error = KafkaError(KafkaError._TIMED_OUT) if message is None else message.error()
@@ -167,20 +170,20 @@ class DeadLetterReader:
 
     def _consumer(self, faults: ConnectionFaults) -> Consumer:
         own = {
-            "group.id": self._queue.replay_group,
+            "group.id": self._group,
             "isolation.level": "read_committed",
             "enable.auto.commit": "false",
             "enable.partition.eof": "true",
             "auto.offset.reset": "earliest",
         }
         try:
-            return Consumer(with_callbacks(self._queue.client.librdkafka() | own, faults))
+            return Consumer(with_callbacks(self._client.librdkafka() | own, faults))
         except KafkaException as error:
-            raise refused_configuration(error.args[0], self._queue.client.brokers) from None
+            raise refused_configuration(error.args[0], self._client.brokers) from None
 
     def _explain(self, faults: ConnectionFaults, error: KafkaError) -> Exception:
-        explained = ProducerFaults(faults, self._queue.topic, self._queue.replay_group, self._queue.replay_group)
-        return explained.explain(error, f"read dead letters from {self._queue.topic}")
+        explained = ProducerFaults(faults, self._topic, self._group, self._group)
+        return explained.explain(error, f"read dead letters from {self._topic}")
 
 
 def document(letter: DeadLetter) -> dict[str, Any]:

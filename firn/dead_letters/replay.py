@@ -66,7 +66,7 @@ class Replay:
     def __init__(self, queue: DeadLetterQueue, config: SinkConfig, only: tuple[int, int] | None = None) -> None:
         """only: (partition, offset) of the one dead letter to replay; without it all that were not replayed yet."""
         self._queue, self._config, self._only = queue, config, only
-        self._reader, self._positions = DeadLetterReader(queue), ReplayPositions(queue)
+        self._reader, self._positions = DeadLetterReader(queue.client, queue.topic, queue.sink), ReplayPositions(queue)
         if reads(config, self._positions.topic):
             raise ConfigError(
                 f"The sink would read the positions of its own replays: topics.regex matches {self._positions.topic}.",

@@ -35,7 +35,7 @@ class ReplayPositions:
         # Names of sinks may hold what names of topics may not; which sink a position is of, its key says.
         self.topic = re.sub(r"[^A-Za-z0-9._-]", "_", queue.replay_group)
         self._queue = queue
-        self._reader = DeadLetterReader(replace(queue, topic=self.topic))
+        self._reader = DeadLetterReader(queue.client, self.topic, queue.sink)
         self._admin = cluster.admin_client(queue.client)
 
     def ensure(self, replication: int) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from confluent_kafka import KafkaError
 from confluent_kafka.cimpl import NewTopic
 
-from firn.dead_letters.queue import DeadLetterQueue
 from firn.errors import ConfigError, FirnError, PrivilegeError
 from firn.kafka import cluster
 from firn.provision.topic import topic_configs
@@ -25,22 +24,22 @@ HEADER_BYTES = 64 * 1024
 """What its envelope may add to a record."""
 
 
-def ensure_topic(admin: cluster.KafkaAdmin, queue: DeadLetterQueue, replication: int, sources: Iterable[str]) -> None:
+def ensure_topic(admin: cluster.KafkaAdmin, sink: str, topic: str, replication: int, sources: Iterable[str]) -> None:
     """Create the dead-letter topic where it is absent; one that exists stays as it is.
 
     replication: replicas, -1 for the brokers' default. sources: the topics that are read, whose records it must take.
     Raises ConfigError where the sink would read its own dead letters, and for a number of replicas that brokers refuse.
     """
     names = sorted(sources)
-    if queue.topic in names:
+    if topic in names:
         raise ConfigError(
-            f"The sink would read its own dead letters: {queue.topic} is one of its topics.",
-            where=f"errors.deadletterqueue.topic.name of sink {queue.sink}",
+            f"The sink would read its own dead letters: {topic} is one of its topics.",
+            where=f"errors.deadletterqueue.topic.name of sink {sink}",
             next_step="Name another topic there.",
         )
-    if cluster.find_topics(admin, [queue.topic]):
+    if cluster.find_topics(admin, [topic]):
         return
-    make_topic(admin, queue.sink, queue.topic, replication, _like(admin, names))
+    make_topic(admin, sink, topic, replication, _like(admin, names))
 
 
 def make_topic(admin: cluster.KafkaAdmin, sink: str, name: str, replication: int, config: Mapping[str, str]) -> None:

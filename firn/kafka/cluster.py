@@ -191,6 +191,15 @@ def offsets(
     return result
 
 
+def group_names(admin: KafkaAdmin) -> list[str]:
+    """The consumer groups that this login may describe. Raises as `find_groups` does."""
+    doing = "list consumer groups"
+    answer = admin.wait({doing: admin.client.list_consumer_groups(request_timeout=REQUEST_SECONDS)}, doing)[doing]
+    if isinstance(answer, KafkaError):
+        raise admin.faults.explain(answer, doing)
+    return [group.group_id for group in answer.valid]
+
+
 def find_groups(admin: KafkaAdmin, names: Iterable[str]) -> dict[str, GroupInfo]:
     """Those of `names` that exist, described. Raises Transient-, Authentication-, Privilege- or ConfigError."""
     wanted = list(dict.fromkeys(names))

@@ -20,9 +20,9 @@ from firn.errors import ConfigError
 from firn.kafka.jaas import JaasError, login_of, render
 from firn.kafka.property_table import (
     CONSUMER_ONLY,
-    DEAD_LETTER_GROUPS,
     GROUP,
     MECHANISMS,
+    OWN_GROUPS,
     PRODUCER_ONLY,
     PROPERTIES,
     Kind,
@@ -177,8 +177,8 @@ def _value_fault(name: str, value: str) -> PropertyFault | None:
         return _number_fault(name, text, row)
     if name in ("bootstrap.servers", "client.id", GROUP) and not text:
         return PropertyFault(name, "It is empty.")
-    if name == GROUP and text.startswith(DEAD_LETTER_GROUPS):
-        return PropertyFault(name, f"Groups named {DEAD_LETTER_GROUPS}* hold how far dead letters are published.")
+    if name == GROUP and text.startswith(OWN_GROUPS):
+        return PropertyFault(name, f"Groups that begin with {', '.join(OWN_GROUPS)} hold what sinks remember.")
     if name == "bootstrap.servers" and "@" in text:  # brokers are named in logs and messages
         return PropertyFault(name, "It holds a user or password, which belong into sasl.jaas.config.")
     return _token_url_fault(name, text) if name == "sasl.oauthbearer.token.endpoint.url" else None

@@ -279,6 +279,13 @@ class LedgerTable:
         """The committed positions of this sink; empty before its first claim. Errors: as `owner`."""
         return self._rows.read(connection).positions
 
+    def ledger_id(self, connection: SnowflakeConnection) -> str | None:
+        """The id of the schema's ledger; None where there is none yet. As cheap as `standing`."""
+        try:
+            return self._rows.ledger_id(connection)
+        except MissingObjectError:
+            return None
+
     def reset(
         self,
         connection: SnowflakeConnection,
@@ -410,14 +417,6 @@ class _Taken:
         first = not self.owner.claimed
         added = missing_positions(self.positions, partitions, first_claim=first, first_offset=first_offset)
         return {**self.positions, **added}, added
-
-
-def find_ledger_id(connection: SnowflakeConnection, namespace: Namespace) -> str | None:
-    """The id of the schema's ledger; None where there is none yet."""
-    try:
-        return LedgerRows(namespace.qualified(TABLE), "").ledger_id(connection)
-    except MissingObjectError:
-        return None
 
 
 def _new_owner(seen: Snapshot) -> Owner:

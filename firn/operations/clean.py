@@ -135,7 +135,7 @@ class Cleaner:
             *find_log(spark_log(self._settings, sink)),
         )
         supervisor = find_supervisor_record(connection, namespace, sink)
-        in_kafka = self._look_at_kafka(tables) if kafka else self._unseen("left, as asked for")
+        in_kafka = self._look_at_kafka(records.ledger_id, tables) if kafka else self._unseen(records.ledger_id)
         return Residue(records, methods, supervisor, in_kafka, remaining)
 
     def clean(self, found: Residue) -> None:
@@ -170,16 +170,18 @@ class Cleaner:
         sink = RetiredSink(self._config.name, self._login, self._settings, owner, positions, ledger_id)
         return tuple(find(self._connection, sink) for find in self._find_residue)
 
-    def _look_at_kafka(self, tables: Mapping[str, str]) -> KafkaResidue | Unseen:
+    def _look_at_kafka(self, ledger_id: str | None, tables: Mapping[str, str]) -> KafkaResidue | Unseen:
         """What is there, or why nobody could see it."""
+        config = self._config
         try:
-            client = kafka_login(self._config, self._settings)
-            return find_kafka_residue(self._config, client, lambda topic: topic in tables or reads(self._config, topic))
+            client = kafka_login(config, self._settings)
+            return find_kafka_residue(config, ledger_id, client, lambda topic: topic in tables or reads(config, topic))
         except FirnError as error:
-            return self._unseen(error.what, error)
+            return self._unseen(ledger_id, error)
 
-    def _unseen(self, reason: str, fault: FirnError | None = None) -> Unseen:
-        return Unseen(tuple(possible_groups(self._config, reason)), fault)
+    def _unseen(self, ledger_id: str | None, fault: FirnError | None = None) -> Unseen:
+        reason = fault.what if fault else "left, as asked for"
+        return Unseen(tuple(possible_groups(self._config, ledger_id, reason)), fault)
 
 
 def consequences(config: SinkConfig, found: Residue) -> list[str]:

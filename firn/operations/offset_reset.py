@@ -178,14 +178,18 @@ def reset(
     positions = {step.where: Position(step.to, step.seen.topic_id) for step in steps}
     planned = {step.where: step.offsets.committed for step in steps}
     epoch = table.reset(connection, positions, running_within=running_within(config), expected=planned)
-    _forget(config, client, {step.where: step.to for step in steps})
+    _forget(config, client, table.ledger_id(connection), {step.where: step.to for step in steps})
     return epoch
 
 
-def _forget(config: SinkConfig, client: KafkaClient, positions: Mapping[TopicPartition, int]) -> None:
+def _forget(
+    config: SinkConfig, client: KafkaClient, ledger_id: str | None, positions: Mapping[TopicPartition, int]
+) -> None:
     """Otherwise a bad record that is read again would count as a dead letter that is published already."""
+    if ledger_id is None:
+        return
     try:
-        forget_published(client, config.name, positions)
+        forget_published(client, ledger_id, config.name, positions)
     except FirnError as error:
         if isinstance(error, PrivilegeError) and config.errors.dead_letter_topic is None:
             return  # a sink that never wrote letters needs no right to their group

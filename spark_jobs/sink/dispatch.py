@@ -61,7 +61,7 @@ class Dispatcher:
         limit: BatchLimit,
         on_change: Callable[[Sequence[SchemaChange]], None],
     ) -> None:
-        self._session, self._context, self._topic_ids = session, session.context, claim.topic_ids
+        self._session, self._context, self._claim = session, session.context, claim
         self._method, self._deadline = method.task_side, deadline
         self._engine, self._limit, self._on_change = engine, limit, on_change
         self.loaders = TableLoaders(session.context, session.connection, method.prepare_table)
@@ -90,7 +90,7 @@ class Dispatcher:
             if newly := [each for each in reports.of(Tolerated) if each.group_offset >= 0]:
                 published_before += newly
                 starts = {TopicPartition(each.topic, each.partition): each.start for each in ranges}
-                published = {**published, **uncommitted_letters(self._context, self._topic_ids, starts)}
+                published = {**published, **uncommitted_letters(self._context, self._claim, starts)}
             reports = self._dispatch_once(ranges, published)
         reports = Reports([*published_before, *reports])
         return DispatchResult(reports, with_letters_of(published, reports.of(Tolerated)))
@@ -113,6 +113,7 @@ class Dispatcher:
             self._context,
             self._method,
             self._session.epoch,
+            self._claim.ledger.ledger_id,
             self.loaders.of_topics(topics),
             max(1.0, self._deadline.left()),
             self.loaders.unverified(topics),
@@ -133,7 +134,7 @@ class Dispatcher:
         for each in ranges:
             letters = published.get(TopicPartition(each.topic, each.partition), PartitionLetters())
             budget = self._limit.range_bytes(len(each) / total)
-            works.append(RangeWork(each, self._topic_ids[each.topic], budget, letters))
+            works.append(RangeWork(each, self._claim.topic_ids[each.topic], budget, letters))
         return works
 
 
@@ -165,8 +166,8 @@ def letters_above(
 
 
 def uncommitted_letters(
-    context: SinkContext, topic_ids: Mapping[str, str], committed: Mapping[TopicPartition, int]
+    context: SinkContext, claim: Claim, committed: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, PartitionLetters]:
     """The dead letters of each partition that Kafka holds and the ledger does not. Raises as `published_letters`."""
-    positions = {where: (topic_ids[where.topic], at) for where, at in committed.items()}
-    return published_letters(context.kafka, context.config.name, positions)
+    positions = {where: (claim.topic_ids[where.topic], at) for where, at in committed.items()}
+    return published_letters(context.kafka, claim.ledger.ledger_id, context.config.name, positions)

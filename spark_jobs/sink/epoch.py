@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 
 from snowflake.connector import SnowflakeConnection
 
-from firn.dead_letters.queue import dead_letter_queue
+from firn.dead_letters.queue import dead_letter_topic
 from firn.dead_letters.topic import ensure_topic
 from firn.errors import ClaimAgainError, ConfigError, FirnError
 from firn.kafka import cluster
@@ -138,9 +138,9 @@ class Epoch:
 
     def _ensure_dead_letter_topic(self) -> None:
         """Make the dead-letter topic, if there is to be one."""
-        if queue := dead_letter_queue(self._context):
-            replication = self._context.config.errors.dead_letter_replication
-            ensure_topic(self._parts.admin, queue, replication, self._topics())
+        config = self._context.config
+        if topic := dead_letter_topic(config):
+            ensure_topic(self._parts.admin, config.name, topic, config.errors.dead_letter_replication, self._topics())
 
     def _claim(self, connection: SnowflakeConnection) -> Ledger:
         context = self._context
@@ -151,7 +151,7 @@ class Epoch:
             lambda topic: table_for(topic, context.config.table_map),
             topics=self._topics(),
             share_target=context.config.share_target,
-            letters=dead_letter_queue(context) is not None,
+            letters=dead_letter_topic(context.config) is not None,
             method=context.config.method,
         )
         self._parts.report.epoch = ledger.epoch
@@ -200,7 +200,7 @@ class Epoch:
         if claim.owner is None or not claim.owner.letters:
             return {}
         # Also where the sink has no dead-letter topic any more: letters of earlier runs are dealt with.
-        return uncommitted_letters(self._context, claim.topic_ids, claim.ledger.committed)
+        return uncommitted_letters(self._context, claim, claim.ledger.committed)
 
     def _wait_for_topics(self) -> None:
         """As Kafka Connect does: an expression that matches nothing yet is no fault.

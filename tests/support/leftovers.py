@@ -18,6 +18,7 @@ from firn.kafka import cluster
 from firn.kafka.client import client_from_settings
 from firn.kafka.partitions import KafkaPartition
 from firn.kafka.partitions import TopicPartition as Where
+from firn.ledger import kafka_names
 from firn.ledger.positions import Ledger
 from firn.ledger.table import LedgerTable
 from firn.settings import Settings
@@ -69,7 +70,18 @@ class LeftSink:
     @property
     def groups(self) -> list[str]:
         """Its consumer groups."""
-        return [f"connect-{self.name}", f"firn-dlq-{self.name}", f"firn-replay-{self.name}"]
+        own = (kafka_names.dead_letter_group, kafka_names.replay_group, kafka_names.task_group, kafka_names.sign_group)
+        return [f"connect-{self.name}", *(name(self.ledger_id, self.name) for name in own)]
+
+    @property
+    def ledger_id(self) -> str:
+        """The id of its ledger; empty where there is none yet."""
+        return LedgerTable(self.namespace, self.name).ledger_id(self.connection) or ""
+
+    @property
+    def replay_topic(self) -> str:
+        """The topic of its replay positions."""
+        return kafka_names.replay_group(self.ledger_id, self.name)
 
     def file(self, folder: Path, **parameters: str) -> Path:
         """Its connector file, with parameters more or other; `__` stands for a dot."""
@@ -123,7 +135,7 @@ class LeftSink:
 
     def make_replay_positions(self, *sinks: str) -> str:
         """The topic of replay positions, with one of each of these sinks."""
-        topic, client = f"firn-replay-{self.name}", client_from_settings(self.settings)
+        topic, client = self.replay_topic, client_from_settings(self.settings)
         made = NewTopic(topic, 1, 1, config={"cleanup.policy": "compact"})
         admin = cluster.admin_client(client).client  # which must live until the answer comes
         admin.create_topics([made])[topic].result(30)
@@ -143,7 +155,7 @@ class LeftSink:
             "files": files,
             "rows": len(rows),
             "groups": sorted(cluster.find_groups(admin, self.groups)),
-            "replay positions": sorted(cluster.find_topics(admin, [f"firn-replay-{self.name}"])),
+            "replay positions": sorted(cluster.find_topics(admin, [self.replay_topic])),
         }
 
     def renamed(self, name: str) -> LeftSink:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from firn.ledger.control import ControlTable
+from firn.ledger.table import LedgerTable
 from firn.secrets import SnowflakeSecret, read_secret
 from firn.settings import Settings
 from firn.snowflake.connection import SnowflakeLogin, connect, execute, login_from, query
@@ -64,6 +65,17 @@ def committed(settings: Settings, topic: Topic) -> dict[int, int]:
         if not query(connection, "SHOW TABLES LIKE 'FIRN_OFFSETS'"):
             return {}
         return {int(row["PARTITION"]): int(row["NEXT_OFFSET"]) for row in query(connection, statement)}
+
+
+def ledger_id_of(settings: Settings) -> str:
+    """The id of the ledger in the schema of these settings, which is made where there is none."""
+    login = login_of(settings)
+    ledger = LedgerTable(Namespace(login.database, login.schema), "")
+    with connect(login) as connection:
+        ledger.ensure(connection)
+        found = ledger.ledger_id(connection)
+    assert found is not None
+    return found
 
 
 def forget(settings: Settings, sink: str) -> None:

@@ -1,6 +1,7 @@
 """What a sink keeps in Kafka about itself: consumer groups without consumers, and the positions of its replays.
 
-Not the topics with records or dead letters.
+Groups of a sink of this name in another ledger are shown and left: it may run there. Not the topics with records or
+dead letters.
 """
 
 from __future__ import annotations
@@ -9,17 +10,30 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from firn.connector.config import SinkConfig
-from firn.dead_letters.queue import DeadLetterQueue, dead_letter_group, replay_group
+from firn.dead_letters.queue import DeadLetterQueue
 from firn.dead_letters.replay_positions import ReplayPositions, UnreadablePositionError
 from firn.errors import PrivilegeError
 from firn.kafka import cluster
 from firn.kafka.client import KafkaClient
+from firn.ledger import kafka_names
 from firn.operations.residue.finding import Finding
 from firn.plural import counted
 from firn.sinks.group_offsets import group_of
 
 _DELETE_GROUP = "kafka-consumer-groups --delete --group '{}'"
 _DELETE_TOPIC = "kafka-topics --delete --topic '{}'"
+_NAMES = {
+    "dlq": kafka_names.dead_letter_group,
+    "replay": kafka_names.replay_group,
+    "tasks": kafka_names.task_group,
+    "sign": kafka_names.sign_group,
+}
+_PURPOSES = {
+    "dlq": "published dead letters",
+    "replay": "replayed dead letters",
+    "tasks": "how far tasks are",
+    "sign": "the driver's signs of life",
+}
 
 
 @dataclass(frozen=True)
@@ -42,42 +56,64 @@ class KafkaResidue:
             cluster.delete_topic(self.admin, self.replay_topic)
 
 
-def group_purposes(config: SinkConfig) -> dict[str, str]:
-    """The groups that a sink may have, and what each is for."""
-    return {
-        group_of(config): "the sink's positions, for lag tools",
-        dead_letter_group(config.name): "published dead letters",
-        replay_group(config.name): "replayed dead letters",
-    }
+def group_purposes(config: SinkConfig, ledger_id: str | None) -> dict[str, str]:
+    """The groups that a sink may have, and what each is for; without a ledger only the one for lag tools."""
+    purposes = {group_of(config): "the sink's positions, for lag tools"}
+    if ledger_id is None:
+        return purposes
+    return purposes | {name(ledger_id, config.name): _PURPOSES[purpose] for purpose, name in _NAMES.items()}
 
 
-def possible_groups(config: SinkConfig, reason: str) -> list[Finding]:
+def possible_groups(config: SinkConfig, ledger_id: str | None, reason: str) -> list[Finding]:
     """The groups that may exist where nobody looked, and why nobody did."""
     return [
         Finding("consumer group", name, detail=reason, by_hand=_DELETE_GROUP.format(name), unseen=True)
-        for name in group_purposes(config)
+        for name in group_purposes(config, ledger_id)
     ]
 
 
-def find_kafka_residue(config: SinkConfig, client: KafkaClient, reads: Callable[[str], bool]) -> KafkaResidue:
+def find_kafka_residue(
+    config: SinkConfig, ledger_id: str | None, client: KafkaClient, reads: Callable[[str], bool]
+) -> KafkaResidue:
     """Look at the groups and replay positions of a sink; no topic need exist any more. reads: is a topic the sink's.
 
-    Raises Transient-, Authentication-, Privilege- or ConfigError where Kafka does not tell.
+    ledger_id: of the sink's ledger; None where there is none. Raises Transient-, Authentication-, Privilege- or
+    ConfigError where Kafka does not tell.
     """
     admin = cluster.admin_client(client)
-    queue = DeadLetterQueue(config.name, "", context_headers=False, client=client, value_class="", key_class="")
     # The first may be a group that the connector names: perhaps one that others use too.
     groups = [
         _group(admin, name, purpose, reads if name == group_of(config) else None)
-        for name, purpose in group_purposes(config).items()
+        for name, purpose in group_purposes(config, ledger_id).items()
     ]
-    positions = _replay_positions(ReplayPositions(queue), config.name)
+    positions = None
+    if ledger_id is not None:
+        queue = DeadLetterQueue(
+            ledger_id, config.name, "", context_headers=False, client=client, value_class="", key_class=""
+        )
+        positions = _replay_positions(ReplayPositions(queue), config.name)
+    foreign = _foreign_groups(admin, config.name, ledger_id)
     return KafkaResidue(
         admin,
-        tuple(finding for finding in (*groups, positions) if finding),
+        tuple(finding for finding in (*groups, positions, *foreign) if finding),
         groups=tuple(finding.name for finding in groups if finding and not finding.by_hand),
         replay_topic=positions.name if positions and not positions.by_hand else None,
     )
+
+
+def _foreign_groups(admin: cluster.KafkaAdmin, sink: str, ledger_id: str | None) -> list[Finding]:
+    """Groups of a sink of this name in another ledger, as far as this login sees them."""
+    try:
+        groups = cluster.group_names(admin)
+    except PrivilegeError:
+        return []
+    found = []
+    for group in sorted(groups):
+        name = kafka_names.read_group_name(group)
+        if name and name.sink == sink and name.ledger_id != ledger_id:
+            reason = f"it is of ledger {name.ledger_id}, perhaps of another account"
+            found.append(_left("consumer group", group, _PURPOSES[name.purpose], reason, _DELETE_GROUP))
+    return found
 
 
 def _group(admin: cluster.KafkaAdmin, name: str, purpose: str, reads: Callable[[str], bool] | None) -> Finding | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +17,8 @@ from flows.cli.sink.arguments import ConfigArgument
 if TYPE_CHECKING:
     from firn.connector.config import SinkConfig
     from firn.dead_letters.queue import DeadLetterQueue
+    from firn.kafka.client import KafkaClient
+    from firn.settings import Settings
 
 app = typer.Typer(name="dead-letters", help="List, show and replay records that a sink left out.", no_args_is_help=True)
 
@@ -36,10 +38,10 @@ def _list(
     """List the newest dead letters of a sink."""
     from firn.dead_letters.reader import COLUMNS, DeadLetterReader
 
-    _, queue = _queue(config)
-    found = DeadLetterReader(queue).newest(None if everything else newest)
+    letters = _letters(config)
+    found = DeadLetterReader(letters.client, letters.topic, letters.sink.name).newest(None if everything else newest)
     print_rows((asdict(each) for each in found), columns=COLUMNS, as_json=as_json, widths={"reason": 80})
-    say(f"{counted(len(found), 'letter')} of sink {queue.sink} in topic {queue.topic}")
+    say(f"{counted(len(found), 'letter')} of sink {letters.sink.name} in topic {letters.topic}")
 
 
 @app.command("show")
@@ -52,8 +54,9 @@ def _show(
     """Show one dead letter: its origin and reason, headers, key and value."""
     from firn.dead_letters.reader import COLUMNS, DeadLetterReader, document
 
-    _, queue = _queue(config)
-    shown = document(DeadLetterReader(queue).one(partition, offset))
+    letters = _letters(config)
+    found = DeadLetterReader(letters.client, letters.topic, letters.sink.name).one(partition, offset)
+    shown = document(found)
     if as_json:
         sys.stdout.buffer.write(orjson.dumps(shown, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
         sys.stdout.buffer.flush()
@@ -86,8 +89,8 @@ def _replay(
 
     from firn.dead_letters.replay import Replay
 
-    sink, queue = _queue(config)
-    replay = Replay(queue, sink, None if partition is None or offset is None else (partition, offset))
+    sink = _letters(config)
+    replay = Replay(_queue(sink), sink.sink, None if partition is None or offset is None else (partition, offset))
     rows = replay.count()
     letters = sum(row.letters for row in rows)
     if letters and not dry_run:
@@ -114,11 +117,21 @@ def _content(shown: dict[str, Any] | None) -> dict[str, Any]:
     return {"bytes": shown["size"], "content": text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... (--json: all)"}
 
 
-def _queue(file: Path) -> tuple[SinkConfig, DeadLetterQueue]:
-    """The sink of a connector file and where its dead letters are. Raises ConfigError where it has none."""
+@dataclass(frozen=True)
+class _Letters:
+    """Where the dead letters of a sink are."""
+
+    settings: Settings
+    sink: SinkConfig
+    topic: str
+    client: KafkaClient
+
+
+def _letters(file: Path) -> _Letters:
+    """The dead letters of a connector file's sink. Raises ConfigError where it has none."""
     from firn.connector.parse import load_sink_config
     from firn.connector.references import Resolver
-    from firn.dead_letters.queue import queue_of
+    from firn.dead_letters.queue import dead_letter_topic
     from firn.errors import ConfigError
     from firn.secrets import secret_reader
     from firn.settings import load_settings
@@ -126,11 +139,38 @@ def _queue(file: Path) -> tuple[SinkConfig, DeadLetterQueue]:
 
     settings = load_settings()
     config = load_sink_config(file, Resolver(secret_reader(settings)))
-    queue = queue_of(config, kafka_login(config, settings))
-    if queue is None:
+    topic = dead_letter_topic(config)
+    if topic is None:
         raise ConfigError(
             "The sink publishes no dead letters.",
             where=str(file),
             next_step="Set errors.tolerance=all and errors.deadletterqueue.topic.name to keep bad records.",
         )
-    return config, queue
+    return _Letters(settings, config, topic, kafka_login(config, settings))
+
+
+def _queue(letters: _Letters) -> DeadLetterQueue:
+    """What a replay needs beside: under which names Kafka remembers what was replayed. Asks the sink's ledger.
+
+    Raises ConfigError where there is none, so that nobody could tell what was replayed before.
+    """
+    from firn.dead_letters.queue import queue_of
+    from firn.errors import ConfigError
+    from firn.ledger.table import TABLE, LedgerTable
+    from firn.sinks.context import snowflake_login
+    from firn.snowflake.connection import connect
+    from firn.snowflake.identifiers import Namespace
+
+    login = snowflake_login(letters.sink, letters.settings)
+    namespace = Namespace(login.database, login.schema)
+    with connect(login, query_tag=f"firn sink dead-letters {letters.sink.name}") as connection:
+        ledger_id = LedgerTable(namespace, letters.sink.name).ledger_id(connection)
+    queue = queue_of(letters.sink, letters.client, ledger_id) if ledger_id else None
+    if queue is None:
+        raise ConfigError(
+            f"There is no ledger {namespace.qualified(TABLE)}, under whose id Kafka remembers what was replayed.",
+            where=f"sink {letters.sink.name}",
+            next_step="Name the sink's database and schema in the connector, as it runs with them. A sink that never "
+            "ran has left out no record.",
+        )
+    return queue

@@ -36,12 +36,14 @@ class CutAt:
 class Tolerance:
     """The bad records of one partition, in order of their offsets. Used by one task.
 
-    confirm: raises unless this run still owns the sink.
+    ledger_id: of the sink's ledger, part of the names under which letters are published. confirm: raises unless this
+    run still owns the sink.
     """
 
     def __init__(
         self,
         context: SinkContext,
+        ledger_id: str,
         where: TopicPartition,
         topic_id: str,
         letters: PartitionLetters,
@@ -50,7 +52,7 @@ class Tolerance:
     ) -> None:
         self._where, self._confirm = where, confirm
         self._published_before = letters
-        queue = dead_letter_queue(context)
+        queue = dead_letter_queue(context, ledger_id)
         self._writer = DeadLetterWriter(queue, where, topic_id, self._published_before, folder) if queue else None
         self._reasons: Counter[str] = Counter()
         self._samples: list[tuple[int, str, str]] = []

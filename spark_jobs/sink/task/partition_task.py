@@ -57,14 +57,15 @@ class RangeWork:
 class TaskPlan:
     """What every task of a batch needs to know.
 
-    loaders: of each topic's table. patience: seconds that a task may go on failing. unverified: topics whose tables
-    were not described since the batch began, so that they may have changed. log_fields: of the driver's lines about the
-    batch, for those of the task.
+    epoch, ledger_id: the right to write, and of which ledger. loaders: of each topic's table. patience: seconds that a
+    task may go on failing. unverified: topics whose tables were not described since the batch began, so that they may
+    have changed. log_fields: of the driver's lines about the batch, for those of the task.
     """
 
     context: SinkContext
     method: TaskSide
     epoch: int
+    ledger_id: str
     loaders: Mapping[str, TableLoader]
     patience: float
     unverified: frozenset[str] = frozenset()
@@ -104,7 +105,7 @@ class _Range:
         target = PartitionRange(where, table, loader, folder)
         self._writer = plan.method.writer(target, session_of(plan.context))
         confirm = partial(confirm_epoch, plan.context, plan.epoch)
-        self._tolerance = Tolerance(plan.context, where, work.topic_id, work.letters, folder, confirm)
+        self._tolerance = Tolerance(plan.context, plan.ledger_id, where, work.topic_id, work.letters, folder, confirm)
         self._rows = PartitionRows(
             plan.context,
             where,

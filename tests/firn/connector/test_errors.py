@@ -131,6 +131,8 @@ def test_a_group_is_kept_for_publishing_positions(prefix: str) -> None:
     assert {each.name: each.value.get_secret_value() for each in config(**given).kafka} == {"group.id": "lag-of-orders"}
 
 
-@pytest.mark.parametrize(("group", "problem"), [("", "empty"), ("firn-dlq-orders", "dead letters")])
+@pytest.mark.parametrize(
+    ("group", "problem"), [("", "empty"), ("firn-dlq-orders", "sinks remember"), ("firn-sign-x", "sinks remember")]
+)
 def test_groups_that_cannot_be_published_under(group: str, problem: str) -> None:
     assert problem in faults(**{"consumer.override.group.id": group})["consumer.override.group.id"]

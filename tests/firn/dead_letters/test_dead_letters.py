@@ -27,7 +27,7 @@ from firn.dead_letters import offset_list
 from firn.dead_letters.envelope import NAMES, without_envelope
 from firn.dead_letters.offset_list import LIMIT, GrowingList, UnreadableError, read_list, write_list
 from firn.dead_letters.published import PartitionLetters, forget_published, published_letters
-from firn.dead_letters.queue import REMEDIES, DeadLetterQueue, queue_of
+from firn.dead_letters.queue import REMEDIES, DeadLetterQueue, dead_letter_topic, queue_of
 from firn.dead_letters.topic import ensure_topic
 from firn.errors import ConfigError, FirnError, PrivilegeError, TerminalError, TransientError
 from firn.kafka import cluster
@@ -43,7 +43,7 @@ from tests.support.sinks import wait_until
 
 pytestmark = pytest.mark.stack
 
-TOPIC_ID = "AAAAAAAAAAAAAAAAAAAA_-"
+TOPIC_ID, LEDGER = "AAAAAAAAAAAAAAAAAAAA_-", "0a1b2c3d4e5f"
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def letters(stack) -> Topic:
 def queue(source: Topic, letters: Topic) -> DeadLetterQueue:
     config = SinkConfig(f"sink-{uuid.uuid4().hex[:8]}", topics=(source.name,))
     errors = ErrorsConfig("all", dead_letter_topic=letters.name, dead_letter_headers=True)
-    made = queue_of(replace(config, errors=errors), source.client)
+    made = queue_of(replace(config, errors=errors), source.client, LEDGER)
     assert made is not None
     return made
 
@@ -86,7 +86,7 @@ def boxed(
 def out(queue: DeadLetterQueue, source: Topic, next_offset: int = 0) -> PartitionLetters:
     """What the driver finds after a claim at `next_offset`."""
     where = Where(source.name, 0)
-    return published_letters(queue.client, queue.sink, {where: (TOPIC_ID, next_offset)})[where]
+    return published_letters(queue.client, queue.ledger_id, queue.sink, {where: (TOPIC_ID, next_offset)})[where]
 
 
 def offsets_of(found: Iterable[DeadLetter]) -> list[int]:
@@ -119,7 +119,7 @@ def test_room_is_what_the_group_can_still_list(steps: list[int], first: int) -> 
     offsets = [first]
     for step in steps:
         offsets.append(offsets[-1] + step)
-    queue = DeadLetterQueue("s", "t", True, None, "v", "k")  # type: ignore[arg-type] - nothing is sent
+    queue = DeadLetterQueue(LEDGER, "s", "t", True, None, "v", "k")  # type: ignore[arg-type] - nothing is sent
     room = DeadLetterWriter(queue, Where("t", 0), TOPIC_ID, PartitionLetters(-1, frozenset()), Path()).room(offsets)
     assert room >= 1
     assert len(write_list(TOPIC_ID, offsets[:room])) <= LIMIT
@@ -132,7 +132,7 @@ BROKERS_LIMIT = 4096
 
 def nowhere(seen: PartitionLetters, folder: Path) -> DeadLetterWriter:
     """A box whose letters are not sent."""
-    queue = DeadLetterQueue("s", "t", True, None, "v", "k")  # type: ignore[arg-type]
+    queue = DeadLetterQueue(LEDGER, "s", "t", True, None, "v", "k")  # type: ignore[arg-type]
     return DeadLetterWriter(queue, Where("t", 0), TOPIC_ID, seen, folder)
 
 
@@ -181,7 +181,7 @@ def test_offsets_that_fall_are_no_list() -> None:
 def test_a_full_list_still_takes_one_letter(tmp_path: Path) -> None:
     """Otherwise a range whose first record is newly bad could never pass."""
     many = sorted(random.Random(4).sample(range(10_000, 10**9), 3000))
-    queue = DeadLetterQueue("s", "t", True, None, "v", "k")  # type: ignore[arg-type]
+    queue = DeadLetterQueue(LEDGER, "s", "t", True, None, "v", "k")  # type: ignore[arg-type]
     where = Where("t", 0)
     full = many[: DeadLetterWriter(queue, where, TOPIC_ID, PartitionLetters(-1, frozenset()), tmp_path).room(many)]
     assert 100 < len(full) < len(many)
@@ -339,7 +339,7 @@ def test_a_task_that_is_killed_before_its_commit_leaves_nothing(queue, source, l
 def test_metadata_of_a_topic_that_was_made_again_is_nothing(queue, source, letters, tmp_path: Path) -> None:
     boxed(queue, source, out(queue, source), tmp_path, 4).publish(9)
     where = Where(source.name, 0)
-    found = published_letters(queue.client, queue.sink, {where: ("another-topic-id", 0)})[where]
+    found = published_letters(queue.client, queue.ledger_id, queue.sink, {where: ("another-topic-id", 0)})[where]
     assert (found.group_offset, found.published) == (9, frozenset())
     DeadLetterWriter(queue, where, "another-topic-id", found, tmp_path)
 
@@ -357,12 +357,12 @@ def test_metadata_that_nobody_can_read_stops_the_sink(queue, source: Topic) -> N
     assert queue.group in stopped.value.where
     assert "--reset" in stopped.value.next_step
     assert out(queue, source, next_offset=30).published == frozenset()
-    forget_published(source.client, queue.sink, {Where(source.name, 0): 20})
+    forget_published(source.client, queue.ledger_id, queue.sink, {Where(source.name, 0): 20})
     assert out(queue, source, next_offset=20) == PartitionLetters(20, frozenset(), "")
 
 
 def test_a_reset_of_a_sink_without_letters_changes_no_group(queue, source: Topic) -> None:
-    forget_published(source.client, queue.sink, {Where(source.name, 0): 20})
+    forget_published(source.client, queue.ledger_id, queue.sink, {Where(source.name, 0): 20})
     assert out(queue, source) == PartitionLetters(-1, frozenset(), "")
 
 
@@ -400,8 +400,8 @@ def absent(queue: DeadLetterQueue, letters: Topic) -> Iterator[DeadLetterQueue]:
 def test_the_topic_is_made_for_records_as_large_and_old_as_the_sources(absent, stack, tmp_path: Path) -> None:
     config = {"max.message.bytes": "3000000", "retention.ms": "9000000000"}
     large = Topic(stack.settings, "dead-large", partitions=1, config=config)
-    ensure_topic(large.admin, absent, -1, [large.name])
-    ensure_topic(large.admin, absent, 3, [large.name])  # it exists: nothing is asked for
+    ensure_topic(large.admin, absent.sink, absent.topic, -1, [large.name])
+    ensure_topic(large.admin, absent.sink, absent.topic, 3, [large.name])  # it exists: nothing is asked for
     made = cluster.find_topics(large.admin, [absent.topic])[absent.topic]
     assert (made.partitions, made.replication_factor) == (1, 1)
     box = DeadLetterWriter(absent, Where(large.name, 0), TOPIC_ID, PartitionLetters(-1, frozenset()), tmp_path)
@@ -411,20 +411,31 @@ def test_the_topic_is_made_for_records_as_large_and_old_as_the_sources(absent, s
 
 def test_more_replicas_than_brokers_name_the_parameter(absent, source: Topic) -> None:
     with pytest.raises(ConfigError) as refused:
-        ensure_topic(source.admin, absent, 3, [source.name])
+        ensure_topic(source.admin, absent.sink, absent.topic, 3, [source.name])
     assert "errors.deadletterqueue.topic.replication.factor" in refused.value.where
 
 
 @pytest.mark.parametrize("sources", [{"topics": ("orders", "dlq")}, {"topics_regex": "d.*"}])
-def test_a_sink_never_reads_its_own_letters(source: Topic, sources: dict) -> None:
+def test_a_sink_never_reads_its_own_letters(sources: dict) -> None:
     config = SinkConfig("s", errors=ErrorsConfig("all", dead_letter_topic="dlq"), **sources)
     with pytest.raises(ConfigError):
-        queue_of(config, source.client)
+        dead_letter_topic(config)
 
 
 @pytest.mark.parametrize("errors", [ErrorsConfig("none", dead_letter_topic="dlq"), ErrorsConfig("all")])
 def test_without_tolerance_or_topic_there_is_no_queue(source: Topic, errors: ErrorsConfig) -> None:
-    assert queue_of(SinkConfig("s", topics=("t",), errors=errors), source.client) is None
+    assert queue_of(SinkConfig("s", topics=("t",), errors=errors), source.client, LEDGER) is None
+
+
+def test_sinks_of_one_name_in_two_ledgers_do_not_meet(queue: DeadLetterQueue, source: Topic, tmp_path: Path) -> None:
+    """Two accounts may share a cluster: neither knows the other's letters, nor ends its transactions."""
+    other = replace(queue, ledger_id="f5e4d3c2b1a0")
+    assert boxed(queue, source, out(queue, source), tmp_path, 3, 5).publish(6).letters == 2
+    assert out(other, source) == PartitionLetters(metadata="")
+    assert boxed(other, source, out(other, source), tmp_path, 4).publish(5).letters == 1
+    assert (out(queue, source).published, out(other, source).published) == ({3, 5}, {4})
+    forget_published(source.client, other.ledger_id, other.sink, {Where(source.name, 0): 0})
+    assert out(queue, source).published == {3, 5}
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,11 @@ from firn.kafka.client import client_from_settings
 from firn.kafka.partitions import TopicPartition
 from firn.ledger.control import ControlTable
 from firn.ledger.control_record import DesiredState, State
+from firn.ledger.kafka_names import dead_letter_group
 from firn.ledger.owner import CleaningError, SinkRunsError
 from firn.ledger.positions import Position
 from firn.ledger.rows import LedgerRows
-from firn.ledger.table import LedgerTable, find_ledger_id
+from firn.ledger.table import LedgerTable
 from firn.operations.clean import Cleaner, FindMethodResidue, Residue, consequences
 from firn.operations.residue.consumer_groups import KafkaResidue
 from firn.operations.residue.finding import RetiredSink
@@ -110,7 +111,7 @@ def test_all_that_a_sink_left_is_found_and_removed_and_nothing_else(sink: LeftSi
         ("ledger: position", "remove", 1, None),
         ("staged files", "remove", 3, 15),
         ("kept files", "remove", 1, 5),
-        *[("consumer group", "remove", 1, None)] * 3,
+        *[("consumer group", "remove", 1, None)] * 5,
         ("replay positions", "remove", None, None),
         ("other file", "leave", 1, 4),
         ("table", "leave", 1, 0),
@@ -145,7 +146,7 @@ def test_what_any_method_left_is_found_and_removed_with_the_rest(full: LeftSink)
     (sink,) = asked
     assert (sink.name, sink.namespace) == (full.name, full.namespace)
     assert (sink.owner, list(sink.positions)) == (found.ledger.owner, [TopicPartition(full.topic, 0)])
-    assert sink.ledger_id == find_ledger_id(full.connection, full.namespace)
+    assert sink.ledger_id == LedgerTable(full.namespace, full.name).ledger_id(full.connection)
 
 
 @pytest.mark.stack
@@ -432,6 +433,22 @@ def test_a_group_with_consumers_is_left(full: LeftSink) -> None:
         consumer.close()
     assert "it has 1 consumer" in found[full.groups[0]].detail
     assert found[full.groups[0]].action == "leave"
+
+
+@pytest.mark.stack
+def test_what_a_sink_of_the_name_has_in_another_ledger_is_shown_and_left(full: LeftSink) -> None:
+    """It may run there: two accounts can share a cluster."""
+    foreign = dead_letter_group("0123456789ab", full.name)
+    full.make_groups(groups=[foreign])
+    act = cleaner(full)
+    found = act.look()
+    (shown,) = [each for each in found.findings() if each.name == foreign]
+    assert (shown.action, shown.by_hand) == ("leave", f"kafka-consumer-groups --delete --group '{foreign}'")
+    assert "ledger 0123456789ab, perhaps of another account" in shown.detail
+    act.clean(found)
+    admin = cluster.admin_client(client_from_settings(full.settings))
+    assert list(cluster.find_groups(admin, [*full.groups, foreign])) == [foreign]
+    cluster.delete_groups(admin, [foreign])
 
 
 @pytest.mark.stack

@@ -17,6 +17,7 @@ from firn.connector.parse import parse_sink_config
 from firn.errors import BadRecordError, ConfigError, PrivilegeError, TerminalError, TransientError
 from firn.kafka import cluster
 from firn.kafka.partitions import KafkaPartition, TopicPartition
+from firn.ledger.kafka_names import dead_letter_group
 from firn.ledger.owner import Owner
 from firn.ledger.positions import LostPositionError, Position
 from firn.ledger.table import LedgerTable
@@ -28,7 +29,7 @@ from firn.snowflake.connection import connect
 from firn.snowflake.identifiers import Namespace
 from spark_jobs.sink.run import SinkRun
 from tests.support.kafka import Topic, framed
-from tests.support.sinks import committed, connector, connector_file, landed, login_of, wait_until
+from tests.support.sinks import committed, connector, connector_file, landed, ledger_id_of, login_of, wait_until
 
 ITEM = {"type": "record", "name": "Item", "fields": [{"name": "id", "type": "long"}]}
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -200,6 +201,7 @@ class Sink:
         self.config = parse_sink_config(connector(self.topic, **parameters), where="test")
         self.table = LedgerTable(Namespace("STREAMING", "PUBLIC"), self.config.name)
         self.admin = cluster.admin_client(self.topic.client)
+        self.letters_group = dead_letter_group(ledger_id_of(settings), self.config.name)
 
     def look(self) -> SinkOffsets:
         return look(self.config, self.table, self.connection, self.admin)
@@ -216,13 +218,13 @@ class Sink:
     def letters(self) -> dict[int, tuple[int, str]]:
         """What the dead letters' group holds: (offset, metadata) by partition."""
         asked = [KafkaOffset(self.topic.name, p) for p in range(self.topic.partitions)]
-        request = ConsumerGroupTopicPartitions(f"firn-dlq-{self.config.name}", asked)
+        request = ConsumerGroupTopicPartitions(self.letters_group, asked)
         (answer,) = self.admin.client.list_consumer_group_offsets([request]).values()
         return {p.partition: (p.offset, p.metadata or "") for p in answer.result(15).topic_partitions if p.offset >= 0}
 
     def publish_letters(self, offset: int) -> None:
         held = [KafkaOffset(self.topic.name, p, offset, "known") for p in range(self.topic.partitions)]
-        request = ConsumerGroupTopicPartitions(f"firn-dlq-{self.config.name}", held)
+        request = ConsumerGroupTopicPartitions(self.letters_group, held)
         (answer,) = self.admin.client.alter_consumer_group_offsets([request]).values()
         answer.result(15)
 

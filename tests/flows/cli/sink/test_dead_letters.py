@@ -19,12 +19,19 @@ from firn.dead_letters.queue import queue_of
 from firn.dead_letters.replay import Replay
 from firn.errors import ConfigError, TerminalError, TransientError
 from firn.kafka.transactional_producer import CommittedOffset, Message, TransactionalProducer
+from firn.ledger.kafka_names import replay_group
 from firn.settings import load_settings
 from flows.cli.sink.dead_letters import app
 from tests.support.kafka import Topic
-from tests.support.sinks import connector_file
+from tests.support.sinks import connector_file, ledger_id_of
 
 pytestmark = pytest.mark.stack
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ledger(stack) -> None:
+    """A replay asks the ledger under whose id Kafka remembers what was replayed."""
+    ledger_id_of(stack.settings)
 
 
 @pytest.fixture
@@ -158,7 +165,7 @@ def test_letters_that_nobody_can_place_stop_the_replay_before_it_sends(source: T
     publish(letters, letter(source, 2, b"two"), Message("", 0, b"a", b"1", [], 1_700_000_000_123, ""))
     errors = ErrorsConfig("all", dead_letter_topic=letters.name)
     several = SinkConfig(sink_of(source), topics=(source.name, "another"), errors=errors)
-    queue = queue_of(several, letters.client)
+    queue = queue_of(several, letters.client, ledger_id_of(source.settings))
     assert queue is not None
     with pytest.raises(ConfigError, match="does not say its topic"):
         Replay(queue, several).count()
@@ -178,14 +185,14 @@ def test_a_replay_that_another_one_overtook_sends_nothing(source: Topic, letters
 
 def forget_group(source: Topic) -> None:
     """What the brokers do once the group was idle for offsets.retention.minutes."""
-    group = f"firn-replay-{sink_of(source)}"
+    group = replay_group(ledger_id_of(source.settings), sink_of(source))
     source.admin.client.delete_consumer_groups([group])[group].result(30)
 
 
 def replay_of(source: Topic, letters: Topic) -> Replay:
     errors = ErrorsConfig("all", dead_letter_topic=letters.name)
     config = SinkConfig(sink_of(source), topics=(source.name,), errors=errors)
-    queue = queue_of(config, letters.client)
+    queue = queue_of(config, letters.client, ledger_id_of(source.settings))
     assert queue is not None
     return Replay(queue, config)
 
@@ -249,7 +256,7 @@ def test_replay_positions_that_nobody_can_rely_on_stop_the_replay(source: Topic,
 def test_a_sink_never_reads_the_positions_of_its_replays(source: Topic, letters: Topic) -> None:
     errors = ErrorsConfig("all", dead_letter_topic=letters.name)
     config = SinkConfig(sink_of(source), topics_regex="firn-.*", errors=errors)
-    queue = queue_of(config, letters.client)
+    queue = queue_of(config, letters.client, ledger_id_of(source.settings))
     assert queue is not None
     with pytest.raises(ConfigError, match="its own replays"):
         Replay(queue, config)

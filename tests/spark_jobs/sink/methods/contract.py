@@ -23,7 +23,7 @@ from firn.kafka.client import KafkaClient
 from firn.kafka.partitions import KafkaPartition, TopicPartition
 from firn.ledger.owner import Owner, Totals
 from firn.ledger.positions import Move
-from firn.ledger.table import LedgerTable, find_ledger_id
+from firn.ledger.table import LedgerTable
 from firn.operations.residue.finding import MethodResidue, RetiredSink
 from firn.settings import Settings
 from firn.sinks.context import SinkContext
@@ -110,7 +110,7 @@ class Bench:
         sink, table = RetiredSink(name, context.login, context.settings), LedgerTable(self.namespace, name)
         with suppress(MissingObjectError):  # before the first claim
             owner, positions = table.owner(self.task), table.positions(self.task)
-            ledger_id = find_ledger_id(self.task, self.namespace)
+            ledger_id = table.ledger_id(self.task)
             sink = replace(sink, owner=owner, positions=positions, ledger_id=ledger_id)
         return self.method.leftovers(self.task, sink)
 

@@ -145,7 +145,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
             partition_task, "reader_for", lambda *_: SimpleNamespace(read=lambda _range, size: iter(pieces))
         )
         context: Any = SimpleNamespace(config=config, kafka=None, value_registry=None)
-        plan = partition_task.TaskPlan(context, InMemory(contents), 1, {"t": loader}, 5.0, unverified)
+        plan = partition_task.TaskPlan(context, InMemory(contents), 1, "0a1b2c3d4e5f", {"t": loader}, 5.0, unverified)
         work = partition_task.RangeWork(OffsetRange("t", 0, 11, 11 + len(values) + gap), "id", size, out)
         reports = [load(text) for text in partition_task.run_task(plan, iter([[work]]))]
         read = [report for report in reports if isinstance(report, RangeRead)]
