@@ -72,7 +72,7 @@ class Accountant:
 
     def _run(self, errors: RowErrors, offsets: OffsetRange, loaders: TableLoaders) -> Reports:
         where = errors.where
-        letters = uncommitted_letters(self._session.context, self._claim.topic_ids, {where: offsets.start})
+        letters = uncommitted_letters(self._session.context, self._claim, {where: offsets.start})
         work = AccountWork(
             offsets,
             self._claim.topic_ids[where.topic],
@@ -83,6 +83,7 @@ class Accountant:
         plan = AccountPlan(
             self._session.context,
             self._session.epoch,
+            self._claim.ledger.ledger_id,
             loaders.of_topics({where.topic})[where.topic],
             max(1.0, self._deadline.left()),
             log_fields(),

@@ -235,6 +235,7 @@ class ContinuousRun:
             self._context,
             self._task_side,
             self._session.epoch,
+            self._claim.ledger.ledger_id,
             loaders,
             max(1.0, self._parts.deadline.left()),
             self._documents.group,
@@ -250,7 +251,7 @@ class ContinuousRun:
             return self._published
         committed = self._claim.ledger.committed
         positions = {where: committed[where] for where in group.partitions}
-        return uncommitted_letters(self._context, self._claim.topic_ids, positions)
+        return uncommitted_letters(self._context, self._claim, positions)
 
     def _ended(self, task: _Running) -> None:
         """A group's task has ended: do what it could not, or raise why the epoch ends."""

@@ -66,6 +66,7 @@ class AccountPlan:
 
     context: SinkContext
     epoch: int
+    ledger_id: str
     loader: TableLoader
     patience: float
     log_fields: Mapping[str, object]
@@ -111,7 +112,7 @@ class _Comparison:
         self._present, self._rows = found[-1], 0
         self._published = np.fromiter(work.letters.published, np.int64)
         confirm = partial(confirm_epoch, context, plan.epoch)
-        self._refused = Tolerance(context, where, work.topic_id, work.letters, folder, confirm)
+        self._refused = Tolerance(context, plan.ledger_id, where, work.topic_id, work.letters, folder, confirm)
         self._new = self._known = 0
         self._written: list[npt.NDArray[np.int64]] = []
         self._conversion = PartitionRows(

@@ -66,13 +66,15 @@ class GroupWork:
 class GroupPlan:
     """What the task of a group needs to know.
 
-    loaders: of each topic's table. patience: seconds that it may go on failing. documents: the group in Kafka that its
-    reports go to. idle_seconds: after so long without a record it ends. log_fields: of the driver's lines about it.
+    epoch, ledger_id: the right to write, and of which ledger. loaders: of each topic's table. patience: seconds that it
+    may go on failing. documents: the group in Kafka that its reports go to. idle_seconds: after so long without a
+    record it ends. log_fields: of the driver's lines about it.
     """
 
     context: SinkContext
     method: ContinuousTaskSide
     epoch: int
+    ledger_id: str
     loaders: Mapping[str, TableLoader]
     patience: float
     documents: str
@@ -150,7 +152,7 @@ def _opened(plan: GroupPlan, work: PartitionWork, attempt: int, folder: Path, lo
     writer = plan.method.writer(PartitionRange(where, table, loader, folder), session_of(context))
     confirm = partial(confirm_epoch, context, plan.epoch)
     conversion = Conversion(
-        lambda letters: Tolerance(context, where, work.topic_id, letters, folder, confirm),
+        lambda letters: Tolerance(context, plan.ledger_id, where, work.topic_id, letters, folder, confirm),
         lambda tolerance, write: PartitionRows(
             context, where, loader, decoders_of(context), tolerance, write=write, stale=look.changed
         ),
