@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import logging
 import signal
+import socket
 import sys
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -47,6 +51,26 @@ def serve(options: argparse.Namespace) -> None:
         log_config=None,
         access_log=False,
     )
+
+
+@contextmanager
+def served(snowflake: LocalSnowflake) -> Iterator[int]:
+    """Serve an open instance from a thread of this process, on a free port of loopback, which this gives.
+
+    For tests and benchmarks that drive real clients and hold the instance too: its meter, its clock. Closes it at the
+    end.
+    """
+    registry = Registry(detached_seconds=3600, idle_transaction_seconds=14_400)
+    app = build_app(snowflake.account, registry, Queries(snowflake, 40), snowflake.close)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, ws="none"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="local-snowflake")
+        thread.start()
+        try:
+            yield int(listening.getsockname()[1])
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 def _tracking(registry: Registry) -> type[H11Protocol]:
