@@ -144,11 +144,8 @@ class MeteredSink:
         while clock.now < until:
             step = 1.0
             if ranges := planner.next(self.ledger.positions()):
-                self._commit(
-                    driver_side,
-                    f"{self.ledger.epoch}-{batches}",
-                    [Move(TopicPartition(r.topic, r.partition), r.start, r.end) for r in ranges],
-                )
+                read = [Move(TopicPartition(each.topic, each.partition), each.start, each.end) for each in ranges]
+                self._commit(f"{self.ledger.epoch}-{batches}", read)
                 batches += 1
                 step = batch_seconds
             clock.advance(step)
