@@ -15,12 +15,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.metered_sink import TOPIC, account, sink
+from benchmarks.metered_sink import account, sink
 from benchmarks.results import write_results
 from firn.connector.config import BufferConfig, Method, SinkConfig, StreamingConfig
 from firn.operations.costs import DAY, STREAMING_CREDITS_PER_GB, estimate
 from firn_local.snowflake.metering.usage import Usage
 
+TOPIC = "order-events"
 BATCH_SECONDS = 3.0
 """An assumption: a batch of method SNOWPIPE takes so long at least, from its plan to its commit."""
 RATES = (0.0, 1.0, 100.0, 10_000.0)

@@ -32,6 +32,7 @@ from firn.ledger.table import LedgerTable
 from firn.settings import load_settings
 from firn.sinks.context import SinkContext
 from firn.snowflake.connection import SnowflakeLogin, connect
+from firn.snowflake.identifiers import table_for
 from firn_local.admin import new_private_key
 from firn_local.snowflake.instance import LocalSnowflake
 from firn_local.snowflake.metering.meter import FastClock, Meter
@@ -42,8 +43,8 @@ from spark_jobs.sink.planner import BatchLimit, Planner
 from spark_jobs.sink.tables.target_tables import ensure_variant_table
 from spark_jobs.sink.values.table_loaders import VariantLoader
 
-TOPIC, TABLE, WAREHOUSE = "order-events", "ORDER_EVENTS", "INGEST_WH"
-PARTITIONS = tuple(TopicPartition(TOPIC, number) for number in range(3))
+WAREHOUSE = "INGEST_WH"
+PARTITIONS = 3
 _TOPIC_ID = "topic-id"
 _MADE = (
     f"CREATE WAREHOUSE {WAREHOUSE} WAREHOUSE_SIZE = XSMALL AUTO_SUSPEND = 60 INITIALLY_SUSPENDED = TRUE",
@@ -92,7 +93,7 @@ def _login(port: int) -> SnowflakeLogin:
 
 @dataclass
 class MeteredSink:
-    """One epoch of a sink, whose records come at a rate. `produced`: how many came, in all partitions."""
+    """One epoch of a sink of one topic, whose records come at a rate. `produced`: how many came, in all partitions."""
 
     account: Account
     config: SinkConfig
@@ -107,22 +108,25 @@ class MeteredSink:
     def __post_init__(self) -> None:
         """Make its target and claim it, as the start of a run does."""
         namespace = self.context.namespace
+        (self._topic,) = self.config.topics
+        self._target = table_for(self._topic, ())
+        self._partitions = [TopicPartition(self._topic, number) for number in range(PARTITIONS)]
         self._table = LedgerTable(namespace, self.config.name, uuid.uuid4().hex)
-        ensure_variant_table(self.driver, namespace, TABLE, create=True, tables=TableConfig())
+        ensure_variant_table(self.driver, namespace, self._target, create=True, tables=TableConfig())
         self._table.ensure(self.driver)
-        kafka = {where: KafkaPartition(_TOPIC_ID, 0, 2**62) for where in PARTITIONS}
+        kafka = {where: KafkaPartition(_TOPIC_ID, 0, 2**62) for where in self._partitions}
         streams = self.config.method is Method.SNOWPIPE_STREAMING
         self.ledger = self._table.claim(
             self.driver,
             lambda: kafka,
             "earliest",
-            lambda _topic: TABLE,
+            lambda _topic: self._target,
             method=self.config.method,
             tokens_ahead=streams,
             fold=_opened if streams else None,
         )
         if streams:
-            for _ in PARTITIONS:  # each task looks once, when it has opened its channels
+            for _ in self._partitions:  # each task looks once, when it has opened its channels
                 self._table.standing(self.task)
         else:
             self._method = self._prepared()
@@ -153,14 +157,14 @@ class MeteredSink:
         return batches
 
     def _ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        each = int(self.produced) // len(PARTITIONS)
+        each = int(self.produced) // PARTITIONS
         return dict.fromkeys(partitions, each)
 
     def _prepared(self) -> DriverSide:
         session = EpochSession(self.context, self.driver, self._table, self.ledger.epoch)
         made = registry.of(self.config.method).driver_side(session)
-        made.prepare(Claim(self.ledger, self._table.owner(self.driver), {TOPIC: _TOPIC_ID}))
-        made.prepare_table(TABLE, VariantLoader())
+        made.prepare(Claim(self.ledger, self._table.owner(self.driver), {self._topic: _TOPIC_ID}))
+        made.prepare_table(self._target, VariantLoader())
         return made
 
     def _commit(self, name: str, read: list[Move]) -> None:
@@ -169,10 +173,10 @@ class MeteredSink:
         for move in read:
             folder = self.folder / uuid.uuid4().hex
             folder.mkdir()
-            target = PartitionRange(move.where, TABLE, VariantLoader(), folder)
+            target = PartitionRange(move.where, self._target, VariantLoader(), folder)
             writer = driver_side.task_side.writer(target, self._in_session)
             offsets = np.arange(move.start, min(move.end, move.start + 3), dtype=np.int64)
-            metadata = [json.dumps({"topic": TOPIC, "offset": int(at)}) for at in offsets]
+            metadata = [json.dumps({"topic": self._topic, "offset": int(at)}) for at in offsets]
             writer.write(offsets, (pa.array(metadata, pa.string()), pa.array(["{}"] * len(offsets), pa.string())))
             receipts += writer.flush()
         moves = self.ledger.add_in_flight(read, {})
@@ -197,7 +201,7 @@ class MeteredSink:
         return moved
 
     def _read(self) -> list[Move]:
-        ends = self._ends(PARTITIONS)
+        ends = self._ends(self._partitions)
         return [Move(w, at, ends[w]) for w, at in self.ledger.positions().items() if ends[w] > at]
 
 
@@ -217,7 +221,7 @@ def _opened(
     replaced: Collection[TopicPartition] = (),  # noqa: ARG001
 ) -> dict[TopicPartition, _Folded]:
     """Channels as they are when they were opened: that takes no statement."""
-    channel = RecordedChannel(pipe=f"{TABLE}-STREAMING", created_ms=1, token=None, row_errors=0)
+    channel = RecordedChannel(pipe="ORDERS-STREAMING", created_ms=1, token=None, row_errors=0)
     return {where: _Folded(position.next_offset, channel) for where, position in positions.items()}
 
 
