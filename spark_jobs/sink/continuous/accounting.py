@@ -106,6 +106,7 @@ class Accountant:
             name = f"{session.epoch}-accounts"
             session.ledger.move(session.connection, session.epoch, name, moves, Totals(), {move.where: channel})
         ledger.advance(moves)
+        ledger.channels[move.where] = channel  # the next task begins with this baseline
         progress.accounted(move.where, move.end, present, channel)
 
     def _check_metadata(self, errors: RowErrors) -> None:

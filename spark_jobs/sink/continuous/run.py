@@ -259,11 +259,7 @@ class ContinuousRun:
             reports = Reports(map(load, task.reports.result()))
         except EngineFailedError as error:
             raise self._failed(task.group, error) from error
-        now = time.monotonic()
-        for followed in reports.of(Followed):
-            self._progress.take(followed, now)
-        for retried in reports.of(Retried):
-            RETRIES.add(retried.errors)
+        self._take(reports)
         for failed in reports.of(Failed):
             self._parts.deadline.failed(failed.failing_seconds)
             raise failed.unwrap()
@@ -370,6 +366,7 @@ class ContinuousRun:
             name = f"{session.epoch}-{self._ledger_moved:.0f}"
             session.ledger.move(session.connection, session.epoch, name, moves, step.totals, step.channels)
         ledger.advance(moves)
+        ledger.channels.update(step.channels)
         self._progress.took(step)
         self._parts.on_ledger()
 
@@ -387,6 +384,18 @@ class ContinuousRun:
                 self._parts.engine.cancel()
             wait(running, CANCEL_SECONDS)
         self._pool.shutdown(wait=False, cancel_futures=True)
+        for each in self._running:
+            if each.reports.done() and not each.reports.cancelled() and each.reports.exception() is None:
+                self._take(Reports(map(load, each.reports.result())))
+        self._running = [each for each in self._running if not each.reports.done()]
+
+    def _take(self, reports: Reports) -> None:
+        """How far a task came that has ended."""
+        now = time.monotonic()
+        for followed in reports.of(Followed):
+            self._progress.take(followed, now)
+        for retried in reports.of(Retried):
+            RETRIES.add(retried.errors)
 
 
 _AGAIN = {Cut, RowErrors, SchemaChangeRequest, SuspectedStaleSchema}

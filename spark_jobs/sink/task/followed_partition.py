@@ -73,7 +73,7 @@ class FollowedPartition:
         self.state = DurableRows(writer.position)
         self.row_errors: RowErrors | None = None
         self._held: deque[_Held] = deque()
-        self._end, self._last = writer.position, -1
+        self._end, self._last, self._text_bytes = writer.position, -1, writer.text_bytes
         self._token: str | None = None
         self._reasons: Counter[str] = Counter()
         self._published = self._counter = 0
@@ -130,7 +130,6 @@ class FollowedPartition:
         self._publish()
         while self._held:
             offsets, columns, schema_ids = self._held[0]
-            before = self._writer.text_bytes
             try:
                 if len(offsets):
                     self._writer.write(offsets, columns, schema_ids)
@@ -139,7 +138,8 @@ class FollowedPartition:
             self._held.popleft()
             if len(offsets):
                 self._last = int(offsets[-1])
-                self.state.wrote(self._last, len(offsets), self._writer.text_bytes - before)
+                self.state.wrote(self._last, len(offsets), self._writer.text_bytes - self._text_bytes)
+                self._text_bytes = self._writer.text_bytes
         self.state.passed(self._end)
 
     def _publish(self) -> None:
@@ -173,7 +173,7 @@ class FollowedPartition:
         self._writer.reopen()
         self._held.clear()
         self.state.restart(self._writer.position)
-        self._end, self._last = self._writer.position, -1
+        self._end, self._last, self._text_bytes = self._writer.position, -1, self._writer.text_bytes
         self._begin()
         return self._end
 
