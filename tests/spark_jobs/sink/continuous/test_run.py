@@ -174,7 +174,7 @@ class Rig:
             monkeypatch.setattr(module, "transaction", transaction)
             monkeypatch.setattr(module, "uncommitted_letters", self._uncommitted)
 
-    def _uncommitted(self, _context: object, _ids: object, positions: Mapping[TopicPartition, int], *_: object) -> Any:
+    def _uncommitted(self, _context: object, _claim: object, positions: Mapping[TopicPartition, int]) -> Any:
         self.letters.append(dict(positions))
         return {where: PartitionLetters(7, frozenset({5})) for where in positions}
 

@@ -235,7 +235,7 @@ class Rig:
         self.partitions = {}
         for where, channel in self.channels.items():
             conversion = Conversion(
-                lambda letters, where=where: Tolerance(context, where, "id", letters, self._tmp, lambda: None),
+                lambda letters, where=where: Tolerance(context, "x", where, "id", letters, self._tmp, lambda: None),
                 lambda tolerance, write, where=where: PartitionRows(
                     context,
                     where,
