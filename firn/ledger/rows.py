@@ -24,6 +24,8 @@ from firn.snowflake.identifiers import text_literal
 if TYPE_CHECKING:
     from snowflake.connector import SnowflakeConnection
 
+TABLE = "FIRN_OFFSETS"
+
 _CREATE = """
 CREATE TABLE {table} (
   SINK VARCHAR, TOPIC VARCHAR, PARTITION NUMBER(10, 0), NEXT_OFFSET NUMBER(19, 0), EPOCH NUMBER(19, 0),
@@ -63,7 +65,7 @@ _OWNER = """
 UPDATE {table} SET {changes}UPDATED_AT = SYSDATE()
 WHERE SINK = ? AND TOPIC = '' AND PARTITION = -1 AND EPOCH = ? AND RUN_ID = ?
 """
-_RUN_ID, _DOCUMENT = "RUN_ID = ?, ", "DOCUMENT = PARSE_JSON(?), "
+_EPOCH, _RUN_ID, _DOCUMENT = "EPOCH = ?, ", "RUN_ID = ?, ", "DOCUMENT = PARSE_JSON(?), "
 _MOVE = """
 UPDATE {table} SET NEXT_OFFSET = MOVED.END_OFFSET, BATCH_ID = ?, UPDATED_AT = SYSDATE()
 FROM (SELECT COLUMN1 AS TOPIC, COLUMN2 AS PARTITION, COLUMN3 AS START_OFFSET, COLUMN4 AS END_OFFSET
@@ -171,11 +173,16 @@ class LedgerRows:
         epoch: int,
         run_id: str,
         *,
+        new_epoch: int | None = None,
         new_run_id: str | None = None,
         document: str | None = None,
     ) -> int:
         """A sign of life of the run that holds `epoch`, with what changes; 0 where it holds it no more."""
-        given = [(_RUN_ID, new_run_id), (_DOCUMENT, document)]
+        given: list[tuple[str, int | str | None]] = [
+            (_EPOCH, new_epoch),
+            (_RUN_ID, new_run_id),
+            (_DOCUMENT, document),
+        ]
         changes = [(change, value) for change, value in given if value is not None]
         statement = _OWNER.format(table=self._table, changes="".join(change for change, _ in changes))
         return execute(connection, statement, (*(value for _, value in changes), self._sink, epoch, run_id))

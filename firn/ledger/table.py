@@ -3,7 +3,8 @@
 One lock row (SINK = '') serialises claims and resets: keys are not enforced in Snowflake, and INSERTs do not wait for
 each other. Nothing slow happens under it: a claim raises the epoch in one transaction, asks Kafka and opens channels
 with no lock held, and writes what it found in a second one, which counts only while the epoch is its own. Not for the
-statements themselves (`rows`), nor for retiring a sink (`retirement`). Reasons: docs/decisions/0001-commit-protocol.md.
+statements (`rows`) and the steps that they make up (`steps`), nor for retiring a sink (`retirement`). Reasons:
+docs/decisions/0001-commit-protocol.md.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from firn.channels.recorded import RecordedChannel
-from firn.errors import ClaimAgainError, FencedError, TerminalError, TransientError
+from firn.errors import ClaimAgainError, TerminalError, TransientError
 from firn.kafka.partitions import KafkaPartition, TopicPartition
 from firn.ledger.folding import Fold, FoldedPosition, fold_positions
 from firn.ledger.kafka_names import new_ledger_id
-from firn.ledger.owner import Owner, SinkRunsError, Totals, check_not_cleaning, check_targets, spoken
+from firn.ledger.owner import Owner, Totals, check_not_cleaning, check_targets
 from firn.ledger.positions import Ledger, Move, Position, Standing, check_positions, missing_positions
-from firn.ledger.rows import LedgerRows, Snapshot
+from firn.ledger.rows import TABLE
+from firn.ledger.steps import LedgerSteps, expect, new_owner
 from firn.snowflake.faults import MissingObjectError
 from firn.snowflake.identifiers import Namespace
 from firn.snowflake.tables import make_unless_there
@@ -30,11 +32,10 @@ from firn.snowflake.transactions import transaction
 if TYPE_CHECKING:
     from snowflake.connector import SnowflakeConnection
 
-TABLE = "FIRN_OFFSETS"
 log = logging.getLogger(__name__)
 
 
-class LedgerTable:
+class LedgerTable(LedgerSteps):
     """FIRN_OFFSETS of one schema, as seen by one run of one sink; `run_id` is a name that no other run has.
 
     Holds no connection: each call is given one, which nobody else uses at that moment. `claim` belongs to one thread;
@@ -42,10 +43,8 @@ class LedgerTable:
     """
 
     def __init__(self, namespace: Namespace, sink: str, run_id: str = "") -> None:
-        self._namespace = namespace
-        self._name = namespace.qualified(TABLE)
-        self._rows = LedgerRows(self._name, sink)
-        self._sink, self._run_id = sink, run_id
+        super().__init__(namespace, sink)
+        self._run_id = run_id
         # The epoch that this run holds for certain, and the highest one it may hold: they differ while the answer to
         # a claim's COMMIT is lost.
         self._certain = self._highest = 0
@@ -96,7 +95,7 @@ class LedgerTable:
             seen = self._hold(connection, claimed)
             if not share_target:
                 check_targets(self._sink, taken.owner, targets, seen.others)
-            _expect(self._rows.insert_positions(connection, added, ""), len(added))
+            expect(self._rows.insert_positions(connection, added, ""), len(added))
             self._raise_positions(connection, f"{claimed.epoch}-claim", positions, folded)
         self._owner = claimed
         if tokens_ahead:
@@ -112,69 +111,11 @@ class LedgerTable:
             check_not_cleaning(self._sink, seen.owner)
             if not share_target:
                 check_targets(self._sink, seen.owner, targets, seen.others)
-            owner = replace(seen.owner or _new_owner(seen), run_id=self._run_id, silent_seconds=0.0)
+            owner = replace(seen.owner or new_owner(seen), run_id=self._run_id, silent_seconds=0.0)
             self._highest = owner.epoch  # from here on COMMIT may have happened, whatever its answer
             self._sign(connection, seen, owner)
         self._certain, self._owner = owner.epoch, owner
         return _Taken(owner, seen.positions, seen.ledger_id)
-
-    def _hold(self, connection: SnowflakeConnection, owner: Owner) -> Snapshot:
-        """The beginning of a second transaction: the lock, the owner row as it is to be, and what stands there now.
-
-        Raises FencedError where the epoch is another one by now.
-        """
-        self._lock_row(connection)
-        seen = self._rows.read(connection)
-        if self._rows.update_owner(connection, owner.epoch, owner.run_id, document=owner.document) != 1:
-            raise self._fenced()
-        return seen
-
-    def _fold(
-        self,
-        owner: Owner,
-        positions: Mapping[TopicPartition, Position],
-        partitions: Mapping[TopicPartition, KafkaPartition],
-        fold: Fold | None,
-        *,
-        needed: bool = False,
-        replaced: Collection[TopicPartition] = (),
-    ) -> Mapping[TopicPartition, FoldedPosition]:
-        """What the channels know beyond the ledger; nothing where they know nothing and `needed` is not said."""
-        if not (owner.tokens_ahead or needed):
-            return {}
-        if fold is None:
-            raise TerminalError(
-                f"The channels of sink {self._sink} may hold rows that its positions do not count yet, and nobody "
-                "opens them.",
-                where=self._name,
-                next_step="Report this: whoever takes a streaming sink must be able to open its channels.",
-            )
-        return fold(owner, positions, partitions, replaced=replaced)
-
-    def _raise_positions(
-        self,
-        connection: SnowflakeConnection,
-        batch_id: str,
-        positions: Mapping[TopicPartition, Position],
-        folded: Mapping[TopicPartition, FoldedPosition],
-    ) -> None:
-        """Store what was folded into these positions, where anything of it is new."""
-        now = fold_positions(positions, folded)
-        moves = [
-            Move(where, before.next_offset, now[where].next_offset)
-            for where, before in positions.items()
-            if now[where].next_offset > before.next_offset
-        ]
-        _expect(self._rows.move(connection, batch_id, moves), len(moves))
-        self._record(
-            connection, {w: channel for w, at in now.items() if (channel := at.channel) != positions[w].channel}
-        )
-
-    def _record(
-        self, connection: SnowflakeConnection, channels: Mapping[TopicPartition, RecordedChannel | None]
-    ) -> None:
-        known = {where: channel for where, channel in channels.items() if channel is not None}
-        _expect(self._rows.record(connection, known), len(known))
 
     def move(
         self,
@@ -199,6 +140,18 @@ class LedgerTable:
             raise ClaimAgainError(f"{moved} of {len(moves)} partitions stood where this batch began.")
         self._record(connection, channels)
 
+    def seal(self, connection: SnowflakeConnection, epoch: int) -> int:
+        """Let no task of this epoch append again, before its channels are opened for the last time.
+
+        A task that was cancelled may live on; when its channel is taken it opens it again, and asks who may write.
+        Returns the epoch that this run, and no task, holds from here on. Raises FencedError as `beat` does.
+        """
+        self._highest = epoch + 1  # whatever becomes of the answer
+        if self._rows.update_owner(connection, epoch, self._run_id, new_epoch=epoch + 1) != 1:
+            raise self._fenced()
+        self._certain = epoch + 1
+        return self._certain
+
     def settle(
         self,
         connection: SnowflakeConnection,
@@ -208,8 +161,8 @@ class LedgerTable:
     ) -> None:
         """The orderly end of a streaming run, once its channels were opened: no token is ahead of the ledger any more.
 
-        folded: of all partitions that have a channel. loaded: what is added to the sink's totals. One transaction of
-        its own. Raises as `move` does.
+        epoch: that of `seal`. folded: of all partitions that have a channel. loaded: what is added to the sink's
+        totals. One transaction of its own. Raises as `move` does.
         """
         with transaction(connection):
             owner = replace(self._owner, totals=self._owner.totals + loaded, tokens_ahead=False)
@@ -264,7 +217,8 @@ class LedgerTable:
         Never raises where another run owns the sink by now, nor where Snowflake does not answer: the run has ended.
         """
         try:
-            released = self._rows.update_owner(connection, epoch, self._run_id, new_run_id="")
+            held = max(epoch, self._certain)  # `seal` may have raised it
+            released = self._rows.update_owner(connection, held, self._run_id, new_run_id="")
         except TransientError as error:
             log.warning("The sink could not be released, it looks as if it ran until it is silent: %s", error.what)
         else:
@@ -312,7 +266,7 @@ class LedgerTable:
             self.check_silent(seen.owner, running_within)
             check_not_cleaning(self._sink, seen.owner)
             self._check_unmoved(seen.positions, expected or {})
-            taken = replace(seen.owner or _new_owner(seen), run_id="")
+            taken = replace(seen.owner or new_owner(seen), run_id="")
             settled = replace(taken, generation=taken.epoch, tokens_ahead=False)
             self._sign(connection, seen, taken if taken.tokens_ahead else settled)
             if not taken.tokens_ahead:
@@ -326,61 +280,6 @@ class LedgerTable:
                 self._place(connection, taken.epoch, seen, positions)
         return taken.epoch
 
-    def _place(
-        self, connection: SnowflakeConnection, epoch: int, seen: Snapshot, positions: Mapping[TopicPartition, Position]
-    ) -> None:
-        there = {where: position for where, position in positions.items() if where in seen.positions}
-        fresh = {where: position for where, position in positions.items() if where not in seen.positions}
-        _expect(self._rows.place(connection, f"{epoch}-reset", there), len(there))
-        _expect(self._rows.insert_positions(connection, fresh, f"{epoch}-reset"), len(fresh))
-
-    def check_silent(self, owner: Owner | None, running_within: float) -> None:
-        """Raise SinkRunsError where a run gave a sign of life within `running_within` seconds."""
-        if owner and owner.runs(running_within):
-            raise SinkRunsError(
-                f"Sink {self._sink} runs: {owner.sign_of_life}.",
-                where=self._name,
-                next_step="Stop it first: `firn sink stop`, or cancel its flow run. If it was killed, it counts as "
-                f"dead after {spoken(running_within)} without a sign of life, that is in "
-                f"{spoken(running_within - owner.silent_seconds)}.",
-            )
-
-    def _check_unmoved(
-        self, seen: Mapping[TopicPartition, Position], expected: Mapping[TopicPartition, Position | None]
-    ) -> None:
-        if moved := [str(where) for where, position in expected.items() if seen.get(where) != position]:
-            raise TerminalError(
-                f"The ledger has moved since the plan was made ({', '.join(moved)}): the sink ran, or somebody else "
-                "reset it. Nothing was changed.",
-                where=f"{self._name}, sink {self._sink}",
-                next_step="Run the command again: it shows the new state.",
-            )
-
-    def _lock(self, connection: SnowflakeConnection, *, above: int = 0) -> None:
-        """Make other claims wait, and then every batch: what is read after this stands still until COMMIT.
-
-        The epoch is raised, above `above`.
-        """
-        self._lock_row(connection)
-        self._rows.raise_epoch(connection, above)
-
-    def _lock_row(self, connection: SnowflakeConnection) -> None:
-        if self._rows.lock(connection) != 1:
-            raise TerminalError(
-                f"Table {self._name} has no lock row, or several.",
-                where=f"sink {self._sink}",
-                next_step="The ledger was edited by hand: it must hold exactly one row with SINK = ''.",
-            )
-
-    def _sign(self, connection: SnowflakeConnection, seen: Snapshot, owner: Owner) -> None:
-        if seen.owner is None:
-            _expect(self._rows.insert_owner(connection, owner), 1)
-        else:
-            changed = self._rows.update_owner(
-                connection, owner.epoch, seen.owner.run_id, new_run_id=owner.run_id, document=owner.document
-            )
-            _expect(changed, 1)
-
     def _check_turn(self, owner: Owner | None) -> None:
         """A run that claimed before may claim again only while nobody else has, and only on the same ledger."""
         before = owner.epoch - 1 if owner else 0
@@ -393,13 +292,6 @@ class LedgerTable:
                 next_step="Somebody dropped, emptied or restored it, or cleaned the sink: set the positions to what "
                 "the tables hold with `firn sink offsets <config> --reset ...`, then start the sink again.",
             )
-
-    def _fenced(self) -> FencedError:
-        return FencedError(
-            f"Sink {self._sink} belongs to a newer run, or its offsets were reset: this run has stopped for good.",
-            where=self._name,
-            next_step="Nothing is lost. Check why, if two runs of one sink were not intended.",
-        )
 
 
 @dataclass(frozen=True)
@@ -419,12 +311,6 @@ class _Taken:
         return {**self.positions, **added}, added
 
 
-def _new_owner(seen: Snapshot) -> Owner:
-    """The owner row of a sink that has none. Its epoch is above all that a sink of the name had, and so its generation:
-    a token in a channel that outlived a clean says nothing."""
-    return Owner(seen.floor + 1, "", 0.0, claimed=False, generation=seen.floor + 1)
-
-
 def _ledger(
     sink: str,
     ledger_id: str,
@@ -441,9 +327,3 @@ def _ledger(
         owner.generation,
         {where: at.channel for where, at in claimed.items() if at.channel is not None},
     )
-
-
-def _expect(changed: int, wanted: int) -> None:
-    """Under the lock nobody else changes these rows; if it happens all the same, roll back and look again."""
-    if changed != wanted:
-        raise ClaimAgainError(f"The ledger changed in the middle of a claim: {changed} rows instead of {wanted}.")

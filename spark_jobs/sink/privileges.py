@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from snowflake.connector import SnowflakeConnection
 
 from firn.connector.config import SinkConfig
-from firn.ledger import control, requests
-from firn.ledger import table as ledger_table
+from firn.ledger import control, requests, rows
 from firn.provision.snowflake import session_of
 from firn.snowflake.connection import SnowflakeLogin
 from firn.snowflake.grants import Privilege, name_parts
@@ -57,9 +56,7 @@ def sink_requirements(
     yield Requirement(Privilege("USAGE", "SCHEMA", schema))
     own = ("SELECT", "INSERT", "UPDATE")
     used = [*required_tables(namespace, config, loaders)]
-    used += [
-        RequiredTable(namespace.full_name(name), own) for name in (ledger_table.TABLE, control.TABLE, requests.TABLE)
-    ]
+    used += [RequiredTable(namespace.full_name(name), own) for name in (rows.TABLE, control.TABLE, requests.TABLE)]
     for table in used:
         yield from table_requirements(connection, table)
     if method := registry.find(config.method):

@@ -14,7 +14,7 @@ from snowflake.connector import SnowflakeConnection
 
 from firn.connector.config import SinkConfig
 from firn.ledger import schema_changes
-from firn.ledger.table import TABLE
+from firn.ledger.rows import TABLE
 from firn.operations.residue.finding import Finding
 from firn.snowflake.identifiers import FullName, Namespace, written
 from firn.snowflake.tables import shown_object

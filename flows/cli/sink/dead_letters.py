@@ -156,7 +156,8 @@ def _queue(letters: _Letters) -> DeadLetterQueue:
     """
     from firn.dead_letters.queue import queue_of
     from firn.errors import ConfigError
-    from firn.ledger.table import TABLE, LedgerTable
+    from firn.ledger.rows import TABLE
+    from firn.ledger.table import LedgerTable
     from firn.sinks.context import snowflake_login
     from firn.snowflake.connection import connect
     from firn.snowflake.identifiers import Namespace

@@ -29,8 +29,8 @@ from firn.errors import ClaimAgainError, FencedError, TransientError
 from firn.kafka.partitions import KafkaPartition, TopicPartition
 from firn.ledger.owner import Owner, SinkRunsError
 from firn.ledger.positions import Ledger, LostPositionError, Move, Position
-from firn.ledger.rows import LedgerRows
-from firn.ledger.table import TABLE, LedgerTable
+from firn.ledger.rows import TABLE, LedgerRows
+from firn.ledger.table import LedgerTable
 from firn.settings import Settings
 from firn.snowflake import transactions
 from firn.snowflake.connection import connect, execute, open_connection, query
