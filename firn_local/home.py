@@ -80,6 +80,21 @@ class Home:
         return self.root / "data" / "kafka" / "ca.pem"
 
     @property
+    def snowflake_data(self) -> Path:
+        """What the local Snowflake keeps."""
+        return self.root / "data" / "snowflake" / "db"
+
+    @property
+    def streaming_url(self) -> str:
+        """Snowpipe Streaming's url."""
+        return f"https://{self.address('snowflake-streaming')}"
+
+    @property
+    def snowflake_ca_file(self) -> Path:
+        """PEM of the system's CAs and the one that signed the certificate of Snowpipe Streaming."""
+        return self.snowflake_data / "streaming" / "trusted.pem"
+
+    @property
     def client_certificate(self) -> Path:
         """PEM keystore (key, certificate, CA) of the client that the broker's mutual TLS listener lets in."""
         return self.root / "data" / "kafka" / "client.pem"
@@ -101,6 +116,8 @@ class Home:
             "FIRN_AWS_ACCESS_KEY_ID": AWS_ACCESS_KEY_ID,
             "FIRN_AWS_SECRET_ACCESS_KEY": AWS_SECRET_ACCESS_KEY,
             "FIRN_KAFKA_SSL_CA_LOCATION": str(self.ca_file),
+            "FIRN_SNOWFLAKE_STREAMING_URL": self.streaming_url,
+            "FIRN_SNOWFLAKE_CA_FILE": str(self.snowflake_ca_file),
             "FIRN_PREFECT_API_URL": f"{self.url('prefect')}/api",
             # No settings: for connectors that try mutual TLS, by ${env:...}.
             "FIRN_LOCAL_KAFKA_MUTUAL_TLS": self.address("kafka-mutual-tls"),

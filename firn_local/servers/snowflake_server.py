@@ -17,7 +17,7 @@ class Snowflake(Server):
     """Snowflake, with the seed's database, warehouse, roles and user in it."""
 
     name: ClassVar[str] = "snowflake"
-    ports: ClassVar[tuple[str, ...]] = ("snowflake",)
+    ports: ClassVar[tuple[str, ...]] = ("snowflake", "snowflake-streaming")
     needs: ClassVar[tuple[str, ...]] = ("secrets-manager",)
 
     def launch(self, home: Home) -> Launch:
@@ -31,14 +31,21 @@ class Snowflake(Server):
         ):  # somebody broke the secret, perhaps on purpose: a stack that has its user starts all the same
             if not bootstrap.exists():
                 raise
-        options = ("--port", str(home.ports["snowflake"]), "--data-dir", str(folder / "db"))
+        ports = ("--port", str(home.ports["snowflake"]), "--streaming-port", str(home.ports["snowflake-streaming"]))
+        options = (*ports, "--data-dir", str(home.snowflake_data))
         more = ("--account", ACCOUNT, "--bootstrap-sql", str(bootstrap))
         return Launch([sys.executable, "-m", "firn_local.snowflake", *options, *more], cwd=folder, env={})
 
     def check(self, home: Home) -> None:
-        """The server answers."""
+        """Both answer: SQL, and Snowpipe Streaming to a client that trusts the authority of its own."""
         http_get(f"{home.url('snowflake')}/health")
+        if "snowflake-streaming" in home.ports:  # else an older version started it
+            http_get(f"{home.streaming_url}/health", home.snowflake_ca_file)
 
     def address(self, home: Home) -> str:
         """The account URL."""
         return home.url("snowflake")
+
+    def also(self, home: Home) -> str:
+        """The streaming url."""
+        return f"Snowpipe Streaming at {home.streaming_url}" if "snowflake-streaming" in home.ports else ""

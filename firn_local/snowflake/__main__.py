@@ -11,6 +11,8 @@ def main() -> None:
     """Parse the command line and serve until a signal."""
     parser = argparse.ArgumentParser(prog="python -m firn_local.snowflake", description=__doc__)
     parser.add_argument("--port", type=int, required=True, help="port on 127.0.0.1")
+    parser.add_argument("--streaming-port", type=int, help="port of Snowpipe Streaming on 127.0.0.1; default: none")
+    parser.add_argument("--commit-delay-seconds", type=float, default=0.1, help="how long streamed rows wait")
     parser.add_argument("--data-dir", type=Path, required=True, help="where everything is kept")
     parser.add_argument("--memory-limit", default="1GB", help="DuckDB's memory limit")
     parser.add_argument("--threads", type=int, default=2, help="DuckDB's threads")

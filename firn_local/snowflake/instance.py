@@ -22,6 +22,7 @@ from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.metering.meter import Clock, Meter
 from firn_local.snowflake.privileges import principal_table
 from firn_local.snowflake.statements import (
+    channel_objects,
     copy_files,
     create_and_alter_table,
     databases,
@@ -43,6 +44,7 @@ FAMILIES = (
     create_and_alter_table.FAMILY,
     stages.FAMILY,
     pipe_objects.FAMILY,
+    channel_objects.FAMILY,
     databases.FAMILY,
     show_and_describe.FAMILY,
     session_settings.FAMILY,

@@ -137,6 +137,12 @@ class Cursor(FakeSnowflakeCursor):
         self._check(statement, self._dispatcher.handler(statement))
         return super()._describe_only(sql)
 
+    def translation(self, expression: Expr) -> Expr:
+        """What DuckDB would get for a statement, which does not run."""
+        statement = Statement("", expression, self._conn.database, self._conn.schema)
+        execution = _Execution(self, statement, None)
+        return execution.translated(execution.rewritten())
+
     @property
     def result(self) -> pa.Table | None:
         """The rows of the last result."""

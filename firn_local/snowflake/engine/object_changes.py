@@ -15,7 +15,7 @@ from firn_local.snowflake.privileges import enforcement, ownership
 from firn_local.snowflake.privileges.requirements import Need
 from firn_local.snowflake.sql.result_set import ResultSet
 from firn_local.snowflake.sql.statement import Statement
-from firn_local.snowflake.store import dropped_objects
+from firn_local.snowflake.store import channel_table, dropped_objects
 from firn_local.snowflake.transactions.locks import Claim, columns_of
 
 
@@ -79,9 +79,9 @@ def _already_there(session: Session, statement: Statement) -> str | None:
 
 
 def _before(session: Session, statement: Statement) -> None:
-    """A table about to be replaced loses its comments."""
+    """A table about to be replaced loses its comments and its channels."""
     if isinstance(statement.expression, exp.Create) and statement.expression.args.get("replace"):
-        dropped_objects.forget_comments(session.store, statement.targets())
+        _forget_tables(session, statement)
 
 
 def _after(session: Session, statement: Statement) -> None:
@@ -93,6 +93,11 @@ def _after(session: Session, statement: Statement) -> None:
         for name in statement.target_objects():
             session.account.forget_inside("SCHEMA", name)
     else:
-        dropped_objects.forget_comments(session.store, statement.targets())
+        _forget_tables(session, statement)
         for target in statement.targets():
             session.account.grants.forget(str(drop.args.get("kind")), target)
+
+
+def _forget_tables(session: Session, statement: Statement) -> None:
+    dropped_objects.forget_comments(session.store, statement.targets())
+    channel_table.forget_tables(session.store, statement.targets())

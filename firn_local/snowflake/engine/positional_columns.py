@@ -2,7 +2,7 @@
 
 Source: https://docs.snowflake.com/en/sql-reference/sql/select ($<n>) and
 https://docs.snowflake.com/en/user-guide/querying-semistructured (traversing). Not for COPY from a
-stage: there `$1` is a whole row of the file.
+stage or TABLE(DATA_SOURCE(...)): there `$1` is a whole row of the file or stream.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def named(session: Session, expression: Expr) -> Expr:
     if isinstance(expression, (exp.Copy, exp.Command)):
         return expression
     for parameter in list(expression.find_all(exp.Parameter)):
-        if isinstance(parameter.this, exp.Literal) and parameter.this.is_int:
+        if isinstance(parameter.this, exp.Literal) and parameter.this.is_int and not _is_streamed(parameter):
             column = parameter.parent if isinstance(parameter.parent, exp.Column) else None
             (column or parameter).replace(_named(session, parameter, column.table if column else ""))
     return expression
@@ -56,6 +56,11 @@ def _step(bracket: exp.Bracket) -> Expr | None:
     return (
         exp.JSONPathKey(this=index.name, quoted=True) if index.is_string else exp.JSONPathSubscript(this=index.to_py())
     )
+
+
+def _is_streamed(parameter: exp.Parameter) -> bool:
+    scope = parameter.find_ancestor(*_SCOPES)
+    return any(isinstance(source, exp.TableFromRows) for source in (_sources(scope) if scope is not None else ()))
 
 
 def _named(session: Session, parameter: exp.Parameter, qualifier: str) -> exp.Column:

@@ -1,4 +1,4 @@
-"""Who may log in: the JWT of key-pair authentication against the public keys of the catalog's users.
+"""Who may log in, and the session they get.
 
 Source: https://docs.snowflake.com/en/user-guide/key-pair-auth. While no user exists every login is accepted, so that
 the first one can be made. What a session may do once it is open: `privileges`.
@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import jwt
-from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
 from firn_local.snowflake.engine.account import Account
 from firn_local.snowflake.engine.login_session import Session
-from firn_local.snowflake.privileges import principal_table
+from firn_local.snowflake.privileges import key_pairs, principal_table
 
 ADMIN_ROLE = "ACCOUNTADMIN"
-CLOCK_SKEW_SECONDS = 60
 
 
 class Refused(Exception):  # noqa: N818  (an answer to the client)
@@ -35,30 +31,11 @@ def verify(account: Account, data: dict[str, Any]) -> str:
     if str(data.get("AUTHENTICATOR", "")).upper() != "SNOWFLAKE_JWT":
         raise Refused("390100", "Incorrect username or password was specified.")
     kept = principal_table.properties(account.store, "USER", user)
-    if kept is None or not any(_proves(str(data.get("TOKEN")), key, account.only_name, user) for key in _keys(kept)):
+    if kept is None or not key_pairs.proves(str(data.get("TOKEN")), kept, account.only_name, user):
         raise Refused("390144", "JWT token is invalid.")
     if kept.get("DISABLED") is True:
         raise Refused("390101", "User access disabled. Contact your local system administrator.")
     return user
-
-
-def _keys(kept: dict[str, Any]) -> list[str]:
-    return [str(kept[name]) for name in ("RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2") if kept.get(name)]
-
-
-def _proves(token: str, public_key: str, only_account: str | None, user: str) -> bool:
-    """Whether `token` was signed with the private half of `public_key` for this account and user."""
-    body = "".join(line for line in public_key.split() if "-" not in line and line not in {"BEGIN", "END", "PUBLIC"})
-    pem = f"-----BEGIN PUBLIC KEY-----\n{body}\n-----END PUBLIC KEY-----\n"
-    try:
-        key = load_pem_public_key(pem.encode())
-        claims = jwt.decode(token, key, algorithms=["RS256"], leeway=CLOCK_SKEW_SECONDS)  # type: ignore[arg-type]
-    except (jwt.PyJWTError, ValueError):
-        return False
-    subject = str(claims.get("sub", ""))
-    issuer_is_ours = claims.get("iss") == f"{subject}.{principal_table.fingerprint(public_key)}"
-    account_is_ours = only_account is None or subject.rpartition(".")[0] == only_account.upper()
-    return issuer_is_ours and account_is_ours and subject.rpartition(".")[2] == user
 
 
 def open_session(

@@ -20,6 +20,7 @@ from firn_local.snowflake.instance import LocalSnowflake
 from firn_local.snowflake.server.login_registry import Registry
 from firn_local.snowflake.server.query_requests import Queries
 from firn_local.snowflake.server.routes import build_app
+from firn_local.snowflake.streaming.endpoint import StreamingEndpoint
 
 KEEP_ALIVE_SECONDS = 7 * 24 * 3600  # an open TCP connection is how we know that a client lives
 
@@ -34,14 +35,21 @@ def serve(options: argparse.Namespace) -> None:
         options.data_dir, account=options.account, memory_limit=options.memory_limit, threads=options.threads
     )
     bootstrap(snowflake, options.bootstrap_sql)
+    streaming = _streaming(snowflake, options)
     registry = Registry(
         detached_seconds=options.detached_session_seconds,
         idle_transaction_seconds=options.idle_transaction_seconds,
     )
+
+    def close() -> None:
+        if streaming is not None:
+            streaming.close()
+        snowflake.close()
+
     # uvicorn raises the signal again once it has stopped: then this is a clean end, not a death by signal.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     uvicorn.run(
-        build_app(snowflake.account, registry, Queries(snowflake, options.answer_within_seconds), snowflake.close),
+        build_app(snowflake.account, registry, Queries(snowflake, options.answer_within_seconds), close),
         host="127.0.0.1",
         port=options.port,
         http=_tracking(registry),
@@ -71,6 +79,12 @@ def served(snowflake: LocalSnowflake) -> Iterator[int]:
         finally:
             server.should_exit = True
             thread.join()
+
+
+def _streaming(snowflake: LocalSnowflake, options: argparse.Namespace) -> StreamingEndpoint | None:
+    if options.streaming_port is None:
+        return None
+    return StreamingEndpoint(snowflake, port=options.streaming_port, commit_delay=options.commit_delay_seconds)
 
 
 def _tracking(registry: Registry) -> type[H11Protocol]:

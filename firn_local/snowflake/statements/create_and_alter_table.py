@@ -38,9 +38,12 @@ class Declared:
     columns: dict[str, Annotation] = field(default_factory=dict)
 
 
-def _create(session: Session, _: Statement, execution: Execution) -> None:
+def _create(session: Session, statement: Statement, execution: Execution) -> None:
     tree = execution.rewritten()
-    declared = _take_off(tree)
+    streamed = _streamed(statement.expression)
+    if streamed is not None:
+        tree.set("expression", None)  # DuckDB makes an empty table; `streaming` evaluates the SELECT over the rows
+    declared = _take_off(tree, streamed)
     _escape_comments(tree)
     execution.run(tree)
     _keep(session, tree, declared)
@@ -59,9 +62,9 @@ def _comment(_: Session, __: Statement, execution: Execution) -> ResultSet:
     return ResultSet.status()
 
 
-def _take_off(create: Expr) -> Declared:
+def _take_off(create: Expr, streamed: str | None) -> Declared:
     """The annotations of a CREATE TABLE, whose tree is changed in place to what fakesnow and DuckDB take."""
-    declared = Declared()
+    declared = Declared({} if streamed is None else {"streams": streamed})
     if isinstance(create.this, exp.Schema):
         for column in create.this.expressions:
             if isinstance(column, exp.ColumnDef) and column.kind is not None:
@@ -75,9 +78,17 @@ def _take_off(create: Expr) -> Declared:
             each.pop()
     if properties is not None and not properties.expressions:
         create.set("properties", None)  # else fakesnow keeps the comment None
-    if declared.table.get("interactive") and "cluster_by" not in declared.table:
+    if declared.table.get("interactive") and not declared.table.keys() & {"cluster_by", "streams"}:
         raise compilation_error(SYNTAX, "CREATE INTERACTIVE TABLE wants CLUSTER BY (<expr> [, ...]).")
     return declared
+
+
+def _streamed(create: Expr) -> str | None:
+    """The SELECT of CREATE ... AS (SELECT ... FROM TABLE(DATA_SOURCE(TYPE => 'STREAMING'))); None for any other."""
+    source = create.args.get("expression")
+    if source is None or not any(call.name.upper() == "DATA_SOURCE" for call in source.find_all(exp.Anonymous)):
+        return None
+    return str(source.unnest().sql(dialect="snowflake"))
 
 
 def _keep(session: Session, create: Expr, declared: Declared) -> None:

@@ -1,13 +1,13 @@
-"""PIPE objects: made, shown, described and dropped, with their text as it was written. They load nothing by themselves.
+"""PIPE objects: made, shown, described and dropped, with their text as it was written. None loads a stage by itself.
 
 Source: https://docs.snowflake.com/en/sql-reference/sql/create-pipe, show-pipes, desc-pipe, drop-pipe. A pipe over
-DATA_SOURCE(TYPE => 'STREAMING') and one over a stage are kept alike; what its SELECT says is looked at by who runs it.
+DATA_SOURCE(TYPE => 'STREAMING') and one over a stage are kept alike; `streaming` evaluates the first kind. Channels go
+with their pipe.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from firn_local.snowflake.engine.family import Family
@@ -17,10 +17,10 @@ from firn_local.snowflake.privileges.requirements import ANY, Need
 from firn_local.snowflake.sql.result_set import TEXT, TIME, ResultSet
 from firn_local.snowflake.sql.sql_errors import compilation_error, duplicate, missing
 from firn_local.snowflake.sql.tokenizer import Tokenizer
+from firn_local.snowflake.store import channel_table, pipe_table
 from firn_local.snowflake.store.duckdb_store import Store
+from firn_local.snowflake.store.pipe_table import KeptPipe
 
-_TABLE = "_fs_global._firn.pipes"
-Row = tuple[datetime, str, str, str]
 NO_PIPE = (2003, "02000")
 _COLUMNS = [
     ("created_on", TIME), ("name", TEXT), ("database_name", TEXT), ("schema_name", TEXT), ("definition", TEXT),
@@ -47,7 +47,7 @@ def _create(session: Session, sql: str) -> ResultSet:
     short = pipe.name.rpartition(".")[2]
     enforcement.demand(session, Need(("CREATE PIPE",), "SCHEMA", pipe.name.rpartition(".")[0]))
     with session.ddl():
-        if _rows(store, pipe.name):
+        if pipe_table.find(store, pipe.name):
             enforcement.refuse_unseen(session, "PIPE", pipe.name)
             if pipe.if_absent:
                 return ResultSet.status(f"{short} already exists, statement succeeded.")
@@ -55,7 +55,8 @@ def _create(session: Session, sql: str) -> ResultSet:
                 raise duplicate(short)
             enforcement.demand(session, Need(("OWNERSHIP",), "PIPE", pipe.name))
         _demand_table(session, pipe.target)
-        _keep(store, pipe.name, pipe.definition, pipe.comment)
+        channel_table.forget_pipe(store, pipe.name)
+        pipe_table.keep(store, pipe.name, pipe.definition, pipe.comment, pipe.target)
         ownership.record_owner(session.role_grants, session.role, "PIPE", pipe.name, replaced=pipe.replace)
     return ResultSet.status(f"Pipe {short} successfully created.")
 
@@ -89,10 +90,10 @@ def _show(session: Session, sql: str) -> ResultSet:
     tokens.expect("SHOW", "PIPES")
     like = tokens.like()
     prefix = _scope(session, tokens)
-    rows = [row for row in _rows(session.store) if row[1].startswith(prefix)]
-    seen = enforcement.visible(session, "PIPE", [row[1] for row in rows])
-    listed = [row for row in rows if row[1] in seen and (like is None or like.fullmatch(row[1].split(".", 2)[2]))]
-    return ResultSet(_COLUMNS, [_row(session, row) for row in listed])
+    pipes = [pipe for pipe in pipe_table.rows(session.store) if pipe.name.startswith(prefix)]
+    seen = enforcement.visible(session, "PIPE", [pipe.name for pipe in pipes])
+    listed = [p for p in pipes if p.name in seen and (like is None or like.fullmatch(p.name.split(".", 2)[2]))]
+    return ResultSet(_COLUMNS, [_row(session, pipe) for pipe in listed])
 
 
 def _scope(session: Session, tokens: Tokenizer) -> str:
@@ -116,9 +117,9 @@ def _describe(session: Session, sql: str) -> ResultSet:
     name = session.full_name(tokens.name())
     tokens.end()
     enforcement.demand(session, Need(ANY, "PIPE", name))
-    if not (rows := _rows(session.store, name)):
+    if (pipe := pipe_table.find(session.store, name)) is None:
         raise compilation_error(NO_PIPE, f"Pipe '{name}' does not exist or not authorized.")
-    return ResultSet(_COLUMNS, [_row(session, rows[0])])
+    return ResultSet(_COLUMNS, [_row(session, pipe)])
 
 
 def _drop(session: Session, sql: str) -> ResultSet:
@@ -128,56 +129,32 @@ def _drop(session: Session, sql: str) -> ResultSet:
     name = session.full_name(tokens.name())
     tokens.end()
     store = session.store
-    if if_exists and (not _rows(store, name) or enforcement.holds_nothing(session, "PIPE", name)):
+    if if_exists and (not pipe_table.find(store, name) or enforcement.holds_nothing(session, "PIPE", name)):
         return ResultSet.status("Drop statement executed successfully.")
     enforcement.demand(session, Need(("OWNERSHIP",), "PIPE", name))
     with session.ddl():
-        if not _rows(store, name):
+        if not pipe_table.find(store, name):
             raise compilation_error(NO_PIPE, f"Pipe '{name}' does not exist or not authorized.")
-        _remove(store, name)
+        channel_table.forget_pipe(store, name)
+        pipe_table.remove(store, name)
         session.account.grants.forget("PIPE", name)
     return ResultSet.status(f"{name.rpartition('.')[2]} successfully dropped.")
 
 
-def _row(session: Session, row: Row) -> tuple[Any, ...]:
-    created_on, full_name, definition, comment = row
-    database, schema, name = full_name.split(".", 2)
-    owner = session.role_grants.now().owner("PIPE", full_name)
-    kind = "STREAMING" if "DATA_SOURCE" in definition.upper() else "STAGE"
+def _row(session: Session, pipe: KeptPipe) -> tuple[Any, ...]:
+    database, schema, name = pipe.name.split(".", 2)
+    owner = session.role_grants.now().owner("PIPE", pipe.name)
+    kind = "STREAMING" if pipe.is_streaming else "STAGE"
     return (
-        created_on, name, database, schema, definition, owner, None, comment, None, None, None, "ROLE", None, kind,
+        pipe.created_on, name, database, schema, pipe.definition, owner, None, pipe.comment, None, None, None, "ROLE",
+        None, kind,
     )  # fmt: skip
 
 
-def _create_table(store: Store) -> None:
-    """Make the table; run at every start."""
-    store.duck_conn.execute(
-        f"CREATE TABLE IF NOT EXISTS {_TABLE} (created_on TIMESTAMPTZ, name VARCHAR PRIMARY KEY, definition VARCHAR, "
-        "comment VARCHAR)"
-    )
-
-
-def _rows(store: Store, name: str | None = None) -> list[Row]:
-    """(created_on, full name, definition, comment) of one pipe, or of all by name."""
-    where, values = ("WHERE name = ?", [name]) if name is not None else ("", [])
-    sql = f"SELECT created_on, name, definition, comment FROM {_TABLE} {where} ORDER BY name"  # noqa: S608
-    return [(r[0], r[1], r[2], r[3]) for r in store.query(sql, values)]
-
-
-def _keep(store: Store, name: str, definition: str, comment: str) -> None:
-    """Keep a pipe made now; one of that name is replaced."""
-    sql = f"INSERT OR REPLACE INTO {_TABLE} VALUES (?, ?, ?, ?)"  # noqa: S608
-    store.query(sql, [datetime.now(UTC), name, definition, comment])
-
-
-def _remove(store: Store, name: str) -> None:
-    """Forget a pipe."""
-    store.query(f"DELETE FROM {_TABLE} WHERE name = ?", [name])  # noqa: S608
-
-
 def _forget_inside(store: Store, inside: str) -> None:
-    """Forget the pipes of a dropped database or schema."""
-    store.query(f"DELETE FROM {_TABLE} WHERE starts_with(name, ?)", [f"{inside}."])  # noqa: S608
+    """Forget the pipes and channels of a dropped database or schema."""
+    pipe_table.forget_inside(store, inside)
+    channel_table.forget_schema(store, inside)
 
 
 FAMILY = Family(
@@ -189,6 +166,6 @@ FAMILY = Family(
         ("DESCRIBE", "PIPE"): _describe,
         ("DROP", "PIPE"): _drop,
     },
-    create_tables=_create_table,
+    create_tables=pipe_table.create_table,
     on_removed=_forget_inside,
 )

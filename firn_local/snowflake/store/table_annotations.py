@@ -1,8 +1,8 @@
 """What Snowflake knows of a table and its columns and DuckDB does not: JSON in DuckDB's comments on them.
 
 So it is committed, renamed, dropped and found again with the table. Keys of a column's annotation: `type`, `default`,
-`comment`, `identity`; of a table's: `kind`, `cluster_by`, `evolves`, `interactive`. Not for a table's own comment,
-which fakesnow keeps.
+`comment`, `identity`; of a table's: `kind`, `cluster_by`, `evolves`, `interactive`, `streams` (the SELECT over its
+stream). Not for a table's own comment, which fakesnow keeps.
 """
 
 from __future__ import annotations
