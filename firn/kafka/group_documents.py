@@ -69,12 +69,7 @@ class GroupDocuments:
         seconds: how long Kafka may take. Raises Transient-, Authentication-, Privilege- or ConfigError where it does
         not tell.
         """
-        found: dict[TopicPartition, CommittedOffset] = {}
-        for where, held in held_offsets(self._admin, self.group, seconds=seconds).items():
-            if isinstance(held, KafkaError):
-                raise explained(self._admin, self.group, held, f"read the offsets of group {self.group}")
-            found[where] = held
-        return found
+        return read_documents(self._admin, self.group, seconds)
 
     def write(self, documents: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """Write these documents (offset and text by partition) and wait until Kafka has them.
@@ -153,6 +148,18 @@ class GroupDocuments:
     def _unanswered(self) -> FirnError:
         timed_out = KafkaError(KafkaError._TIMED_OUT)
         return explained(self._admin, self.group, timed_out, f"write offsets of group {self.group}")
+
+
+def read_documents(
+    admin: KafkaAdmin, group: str, seconds: float = cluster.REQUEST_SECONDS
+) -> dict[TopicPartition, CommittedOffset]:
+    """As `GroupDocuments.read`, with a client that is there already."""
+    found: dict[TopicPartition, CommittedOffset] = {}
+    for where, held in held_offsets(admin, group, seconds=seconds).items():
+        if isinstance(held, KafkaError):
+            raise explained(admin, group, held, f"read the offsets of group {group}")
+        found[where] = held
+    return found
 
 
 def altered(

@@ -11,7 +11,7 @@ import secrets
 from typing import NamedTuple
 
 _ID_BYTES = 6
-_NAME = re.compile(rf"firn-(dlq|replay|tasks|sign)-([0-9a-f]{{{2 * _ID_BYTES}}})-(.+)", re.DOTALL)
+_NAME = re.compile(rf"firn-(dlq|replay|tasks|sign|request)-([0-9a-f]{{{2 * _ID_BYTES}}})-(.+)", re.DOTALL)
 
 
 class GroupName(NamedTuple):
@@ -45,6 +45,11 @@ def task_group(ledger_id: str, sink: str) -> str:
 def sign_group(ledger_id: str, sink: str) -> str:
     """The consumer group in which a sink's driver says that it lives."""
     return f"firn-sign-{ledger_id}-{sink}"
+
+
+def request_group(ledger_id: str, sink: str) -> str:
+    """The consumer group in which people's commands say that something is wanted of a sink."""
+    return f"firn-request-{ledger_id}-{sink}"
 
 
 def transactional_id(ledger_id: str, sink: str, topic_id: str, partition: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from firn.channels.recorded import RecordedChannel
@@ -46,6 +46,11 @@ FROM {table} WHERE SINK = ? OR (TOPIC = '' AND PARTITION = -1)
 _STANDING = """
 SELECT TOPIC, PARTITION, NEXT_OFFSET, EPOCH, DOCUMENT:generation::NUMBER AS GENERATION
 FROM {table} WHERE SINK = {sink}
+"""
+_VIEW = """
+SELECT SINK, TOPIC, PARTITION, NEXT_OFFSET, EPOCH, TOPIC_ID, RUN_ID, DOCUMENT, LEDGER_ID, CHANNEL_PIPE,
+       CHANNEL_CREATED, CHANNEL_TOKEN, ROW_ERRORS, UPDATED_AT
+FROM {table} WHERE SINK = '' OR SINK = {sink}
 """
 _LEDGER_ID = "SELECT LEDGER_ID FROM {table} WHERE SINK = ''"
 _INSERT_OWNER = """
@@ -106,6 +111,20 @@ class Snapshot:
     ledger_id: str
 
 
+@dataclass(frozen=True)
+class View:
+    """What an observer sees of a sink: the ledger's id, the owner, the positions.
+
+    updated_at: when the owner's row changed last (UTC). The owner's silence is reckoned from it by the clock of the
+    observer's machine: Snowflake's would need a warehouse each time.
+    """
+
+    ledger_id: str
+    owner: Owner | None
+    positions: dict[TopicPartition, Position]
+    updated_at: datetime | None = None
+
+
 class LedgerRows:
     """FIRN_OFFSETS by its full name, as one sink uses it. Each write returns how many rows it changed."""
 
@@ -148,6 +167,18 @@ class LedgerRows:
             if row["TOPIC"] != ""
         }
         return Standing(int(owner.get("EPOCH") or 0), int(owner.get("GENERATION") or 1), positions)
+
+    def view(self, connection: SnowflakeConnection) -> View:
+        """As `read`, without the other sinks; as cheap to ask again as `standing`."""
+        rows = query(connection, _VIEW.format(table=self._table, sink=text_literal(self._sink)))
+        own = [row for row in rows if row["SINK"] == self._sink]
+        self._check_single(own)
+        row = next((row for row in own if row["TOPIC"] == ""), None)
+        updated = row["UPDATED_AT"].replace(tzinfo=UTC) if row else None
+        owner = _viewed_owner(row, updated) if row and updated else None
+        positions = {TopicPartition(r["TOPIC"], int(r["PARTITION"])): _position(r) for r in own if r["TOPIC"] != ""}
+        ledger_id = next((row["LEDGER_ID"] for row in rows if row["SINK"] == ""), "")
+        return View(ledger_id, owner, positions, updated)
 
     def ledger_id(self, connection: SnowflakeConnection) -> str | None:
         """The ledger's id, as cheap as `standing`; None where the table has no lock row."""
@@ -226,6 +257,11 @@ class LedgerRows:
                 next_step="The ledger was edited by hand. Look at the rows of this SINK with `firn sql` and keep one "
                 "of each: the one with the position up to which the table holds all records.",
             )
+
+
+def _viewed_owner(row: Mapping[str, Any], updated: datetime) -> Owner:
+    silent = (datetime.now(UTC) - updated).total_seconds()
+    return Owner.of(int(row["EPOCH"]), row["RUN_ID"] or "", max(0.0, silent), row["DOCUMENT"])
 
 
 def _owner(row: Mapping[str, Any]) -> Owner:

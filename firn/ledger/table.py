@@ -22,7 +22,7 @@ from firn.ledger.folding import Fold, FoldedPosition, fold_positions
 from firn.ledger.kafka_names import new_ledger_id
 from firn.ledger.owner import Owner, Totals, check_not_cleaning, check_targets
 from firn.ledger.positions import Ledger, Move, Position, Standing, check_positions, missing_positions
-from firn.ledger.rows import TABLE
+from firn.ledger.rows import TABLE, View
 from firn.ledger.steps import LedgerSteps, expect, new_owner
 from firn.snowflake.faults import MissingObjectError
 from firn.snowflake.identifiers import Namespace
@@ -189,6 +189,13 @@ class LedgerTable(LedgerSteps):
         MissingObjectError where there is no ledger.
         """
         return self._rows.standing(connection)
+
+    def view(self, connection: SnowflakeConnection) -> View | None:
+        """What an observer sees, by one fixed text that `standing` explains; None where there is no ledger."""
+        try:
+            return self._rows.view(connection)
+        except MissingObjectError:
+            return None
 
     def update_method_state(
         self,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import IntEnum
 
 from firn.errors import FirnError
 from firn.ledger.control_record import ControlRecord, DesiredState
@@ -41,12 +42,22 @@ class PartitionLag:
         return max(0, (self.lag or 0) - self.blocked)
 
 
+class Depth(IntEnum):
+    """What a look asks, each more than the one before."""
+
+    KAFKA = 0  # Kafka alone: offsets, signs of life, reports of tasks
+    REQUESTS = 1  # also what is desired, which needs no warehouse while nobody changes it
+    LEDGER = 2  # also the ledger and what the supervisor reported
+
+
 @dataclass(frozen=True)
 class Observation:
     """One look. at: when (UTC). absent: topics of the configuration that neither Kafka nor the ledger knows.
 
-    owner: who holds the sink, by the ledger; None before its first claim. record: its row in FIRN_SINKS, if any. Both
-    are those of the last look that asked Snowflake. unseen: why Kafka could not be looked at, so that there are no
+    owner: who holds the sink, by the ledger; None before its first claim. It is silent for as long as neither the
+    ledger nor Kafka had a sign of it. record: what its supervisor reported last, with the desired state, if anything is
+    known. depth: how much of this was asked anew; the rest is of the last look that did. reported: positions are those
+    of the tasks' reports, ahead of the ledger. unseen: why Kafka could not be looked at, so that there are no
     partitions; the desired state is known all the same.
     """
 
@@ -58,6 +69,8 @@ class Observation:
     last_commit: datetime | None = None
     absent: tuple[str, ...] = ()
     unseen: FirnError | None = None
+    depth: Depth = Depth.LEDGER
+    reported: bool = False
 
     @property
     def lag(self) -> int:

@@ -1,27 +1,34 @@
-"""Looks at a sink from outside: ledger and FIRN_SINKS against what Kafka holds. Changes nothing.
+"""Looks at a sink from outside: what Snowflake says of it against what Kafka holds. Changes nothing.
 
 The truth about progress; not whether a process lives, nor what to do about it (`firn.supervisor`). Positions and lag
-are those of `firn.operations.offsets`.
+are those of `firn.operations.offsets`. A look asks Snowflake no more than it must: an idle or paused sink is observed
+by fixed texts, which Snowflake may answer without a warehouse, and by what the sink says of itself in Kafka.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from firn.errors import FirnError
+from firn.errors import FirnError, TransientError
 from firn.kafka import cluster
-from firn.kafka.partitions import TopicPartition
 from firn.kafka.record_ages import RecordAges
 from firn.ledger.control import ControlTable
 from firn.ledger.control_record import ControlRecord, DesiredState
+from firn.ledger.kafka_names import request_group, sign_group, task_group
 from firn.ledger.owner import Owner
-from firn.ledger.positions import Position
+from firn.ledger.requests import Request
+from firn.ledger.rows import View
 from firn.ledger.table import LedgerTable
-from firn.operations.observation import Observation, PartitionLag
-from firn.operations.offsets import PartitionOffsets, committed, compare
+from firn.operations.life import LifeWatch, ReportWatch
+from firn.operations.observation import Depth, Observation, PartitionLag
+from firn.operations.offsets import PartitionOffsets, compare
 from firn.sinks.context import SinkContext
+from firn.sinks.signs import Sign, SignReader, Signs, say_requested
 from firn.snowflake.connection import close_quietly, open_connection
 
 if TYPE_CHECKING:
@@ -29,62 +36,77 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 30
 """How long a look waits for Snowflake: a warehouse that has to resume takes some of it."""
+MISSED_SIGNS = 2
+"""After so many the ledger is asked too: Kafka may refuse them by now."""
+NO_SIGNS, NO_LEDGER = Signs(None, {}), View("", None, {})
+log = logging.getLogger(__name__)
 
 
 class Observer:
     """Looks at one sink again and again. Keeps its session and its clients; one thread at a time; `close` ends them.
 
     A login is used as the context has it: after AuthenticationError (a rotated key) make another from a new context.
+    clock: seconds that only grow. asked: how deep the last look asked Snowflake; None where that met an error.
     """
 
-    def __init__(self, context: SinkContext) -> None:
+    def __init__(self, context: SinkContext, clock: Callable[[], float] = time.monotonic) -> None:
         self._context = context
         name = context.config.name
         self._table, self._records = LedgerTable(context.namespace, name), ControlTable(context.namespace, name)
         self._admin: cluster.KafkaAdmin | None = None
         self._ages = RecordAges(context.kafka)
         self._session: SnowflakeConnection | None = None
-        self._seen: tuple[Owner | None, Mapping[TopicPartition, Position], ControlRecord | None] | None = None
+        self._view: View | None = None
+        self._record: ControlRecord | None = None
+        self._signs, self._life, self._reports = NO_SIGNS, LifeWatch(clock), ReportWatch()
+        self._asked_at = NO_SIGNS
+        self.asked: Depth | None = None
 
-    def look(self, *, ledger: bool = True) -> Observation:
-        """How the sink stands now. Without `ledger` Kafka alone is asked, once the ledger was: it costs nothing.
+    def look(self, depth: Depth = Depth.LEDGER) -> Observation:
+        """How the sink stands now. It asks more than `depth` where what is said in Kafka shows that more has changed.
 
         Raises TransientError where Kafka or Snowflake does not answer in time, other FirnErrors where they refuse.
         """
-        if ledger or self._seen is None:
-            self._seen = self._ask_snowflake()
-        owner, positions, record = self._seen
+        view = self._ask_anew(depth)
         self._admin = self._admin or cluster.admin_client(self._context.kafka)
+        self._signs = self._hear(self._admin, view)
+        view = self._ask(self._deeper(view))
+        owner = self._life.owner(view, self._signs.sign)
+        positions, moved_at = self._reports.positions(view, self._signs.reports)
         found = compare(self._context.config, owner, positions, self._admin)
         read = [each for each in found.partitions if each.read]
         at = datetime.now(UTC)
-        return Observation(
-            at,
-            self._partitions(read, at),
-            owner,
-            record.desired if record else DesiredState.RUNNING,
-            record,
-            _last_commit(read),
-            found.absent,
+        seen = self._without_kafka(view, owner)
+        commits = [each for each in (_last_commit(read), moved_at) if each]
+        return replace(
+            seen,
+            at=at,
+            partitions=self._partitions(read, at),
+            last_commit=max(commits, default=None),
+            absent=found.absent,
+            reported=moved_at is not None,
         )
 
-    def ask_ledger(self) -> Observation:
-        """What Snowflake alone says: no partitions. Raises as `look` does."""
-        self._seen = self._ask_snowflake()
-        return self._without_kafka(*self._seen)
+    def ask_snowflake(self, depth: Depth = Depth.LEDGER) -> Observation:
+        """What Snowflake alone says, and the signs that were heard last: no partitions. Raises as `look` does."""
+        view = self._ask_anew(depth)
+        return self._without_kafka(view, self._life.owner(view, self._signs.sign))
 
     def remembered(self) -> Observation | None:
         """What Snowflake said last, without a look at Kafka; None before it ever answered."""
-        return None if self._seen is None else self._without_kafka(*self._seen)
+        view = self._view
+        return None if view is None else self._without_kafka(view, self._life.owner(view, self._signs.sign))
 
-    @staticmethod
-    def _without_kafka(
-        owner: Owner | None, positions: Mapping[TopicPartition, Position], record: ControlRecord | None
-    ) -> Observation:
-        last = max((each.updated_at for each in positions.values() if each.updated_at), default=None)
-        return Observation(
-            datetime.now(UTC), (), owner, record.desired if record else DesiredState.RUNNING, record, last
-        )
+    def announce_request(self) -> None:
+        """Say in Kafka that something is wanted of the sink, so that its supervisor looks at once. Never raises."""
+        view, config = self._view or NO_LEDGER, self._context.config
+        where = min(view.positions, default=None)
+        if where is None:
+            return  # nobody runs what never ran
+        try:
+            say_requested(self._context.kafka, request_group(view.ledger_id, config.name), where)
+        except FirnError as error:
+            log.info("The request was not announced in Kafka, the supervisor finds it later: %s", error.what)
 
     def close(self) -> None:
         """End the session and the clients."""
@@ -92,20 +114,74 @@ class Observer:
         self._admin = None
         self._end_session()
 
-    def _ask_snowflake(self) -> tuple[Owner | None, Mapping[TopicPartition, Position], ControlRecord | None]:
-        try:
-            if self._session is None:
-                tag = f"firn supervise {self._context.config.name}"
-                self._session = open_connection(self._context.login, query_tag=tag, answer_seconds=ANSWER_SECONDS)
-            return (*committed(self._table, self._session), self._records.read(self._session))
-        except FirnError:
-            self._end_session()  # whatever was wrong, the next look begins with a new one
-            raise
+    def _without_kafka(self, view: View, owner: Owner | None) -> Observation:
+        last = max((each.updated_at for each in view.positions.values() if each.updated_at), default=None)
+        desired = self._record.desired if self._record else DesiredState.RUNNING
+        return Observation(datetime.now(UTC), (), owner, desired, self._record, last, depth=self.asked or Depth.KAFKA)
+
+    def _ask_anew(self, depth: Depth) -> View:
+        """Ask Snowflake as a new look does, whose first question is for everything."""
+        self.asked = None
+        return self._ask(Depth.LEDGER if self._view is None else depth)
+
+    def _ask(self, depth: Depth) -> View:
+        """Ask Snowflake, unless this look asked as much already."""
+        asked, self.asked = self.asked or Depth.KAFKA, None
+        if depth > asked:
+            try:
+                self._query(self._session or self._open(), depth)
+            except FirnError:
+                self._end_session()  # whatever was wrong, the next look begins with a new one
+                raise
+        self.asked = max(depth, asked)
+        return self._view or NO_LEDGER
+
+    def _query(self, session: SnowflakeConnection, depth: Depth) -> None:
+        self._session, heard = session, self._signs
+        if depth is Depth.LEDGER:
+            self._view, self._record = self._table.view(session) or NO_LEDGER, self._records.read(session)
+            self._asked_at = heard
+        else:
+            request = self._records.read_request(session)
+            self._record = _updated(self._record, self._context.config.name, request)
+            self._asked_at = replace(self._asked_at, requested=heard.requested)
+
+    def _open(self) -> SnowflakeConnection:
+        tag = f"firn supervise {self._context.config.name}"
+        return open_connection(self._context.login, query_tag=tag, answer_seconds=ANSWER_SECONDS)
 
     def _end_session(self) -> None:
         session, self._session = self._session, None
         if session:
             close_quietly(session)
+
+    def _hear(self, admin: cluster.KafkaAdmin, view: View) -> Signs:
+        """What is said of the sink in Kafka; nothing where this login may not look. Raises TransientError."""
+        name, ledger_id = self._context.config.name, view.ledger_id
+        if not ledger_id:
+            return NO_SIGNS
+        groups = (named(ledger_id, name) for named in (sign_group, task_group, request_group))
+        try:
+            return SignReader(admin, *groups).read()
+        except TransientError:
+            raise
+        except FirnError as error:
+            log.debug("the sink's signs cannot be read: %s", error.what)
+            return NO_SIGNS
+
+    def _deeper(self, view: View) -> Depth:
+        """How deep this look must ask after what it heard."""
+        owner, sign, before = view.owner, self._signs.sign, self._asked_at.sign
+        epoch = owner.epoch if owner else 0
+        if sign and sign.epoch >= epoch and (before is None or _moved(before, sign)):
+            return Depth.LEDGER
+        asked, heartbeat = self.asked or Depth.KAFKA, self._context.config.heartbeat_seconds
+        if asked >= Depth.REQUESTS and owner and owner.run_id and heartbeat:
+            # A run whose signs do not come may write heartbeats to the ledger instead.
+            heard = self._life.owner(view, sign) if sign and sign.epoch == epoch else None
+            if heard is None or heard.silent_seconds >= MISSED_SIGNS * heartbeat:
+                return Depth.LEDGER
+        return max(asked, Depth.REQUESTS if self._signs.requested != self._asked_at.requested else Depth.KAFKA)
 
     def _partitions(self, found: Iterable[PartitionOffsets], at: datetime) -> tuple[PartitionLag, ...]:
         lags = {each: _lag(each) for each in found}
@@ -113,6 +189,18 @@ class Observer:
         waiting = sorted((each for each, lag in lags.items() if lag), key=lambda each: (-(lags[each] or 0), each.where))
         written = self._ages.timestamps({each.where: _first_waiting(each) for each in waiting})
         return tuple(_partition(each, lag, written.get(each.where), at) for each, lag in lags.items())
+
+
+def _moved(before: Sign, now: Sign) -> bool:
+    """Whether the run behind a sign has changed the ledger since the one before."""
+    return (before.epoch, before.moves, before.ended) != (now.epoch, now.moves, now.ended)
+
+
+def _updated(record: ControlRecord | None, sink: str, request: Request | None) -> ControlRecord | None:
+    """The record with another desired state."""
+    if request is None:
+        return record
+    return replace(record or ControlRecord(sink), desired=request.desired, desired_by=request.by, desired_at=request.at)
 
 
 def _lag(found: PartitionOffsets) -> int | None:

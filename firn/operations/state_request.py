@@ -1,6 +1,7 @@
-"""Pause, resume or stop a sink: set its desired state in FIRN_SINKS, say what follows, and wait for it.
+"""Pause, resume or stop a sink: set its desired state in FIRN_REQUESTS, say what follows, and wait for it.
 
-Works from any machine: the sink's supervisor reads the table and follows it (`firn.supervisor`).
+Works from any machine: the sink's supervisor reads the table and follows it (`firn.supervisor`). A sign in Kafka makes
+it look at once; without that it finds the request within half a minute.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _UNSEEN = {
 
 @dataclass(frozen=True)
 class StateRequest:
-    """A request that stands in FIRN_SINKS. state_before: of the sink when it was made; consequence: what follows.
+    """A request that stands in FIRN_REQUESTS. state_before: of the sink when it was made; consequence: what follows.
 
     A look that fails does not hold the request up: the state before it is unknown then.
     """
@@ -63,6 +64,7 @@ def request_state(context: SinkContext, observer: Observer, action: str, file: s
         table = ControlTable(context.namespace, sink.name)
         table.ensure(connection)
         table.request(connection, desired, by)
+    observer.announce_request()
     diagnosis = diagnose(sink, before, fault)
     follows = _consequence(sink, desired, before) if before else f"{diagnosis.reason} {_UNSEEN[desired]}"
     return StateRequest(sink.name, action, desired, by, diagnosis.state, follows.replace("<config>", file))
@@ -72,7 +74,7 @@ def wait_for_state(sink: SinkConfig, observer: Observer, desired: DesiredState, 
     """Return when the sink has the state. Raises TerminalError if it fails, TransientError after `seconds`."""
     deadline, where = time.monotonic() + seconds, f"sink {sink.name}"
     while True:
-        diagnosis = diagnose(sink, observer.ask_ledger())
+        diagnosis = diagnose(sink, observer.ask_snowflake())
         if diagnosis.state is State(desired.value):
             return
         if diagnosis.state is State.FAILED:
@@ -90,7 +92,7 @@ def wait_for_state(sink: SinkConfig, observer: Observer, desired: DesiredState, 
 def _look(observer: Observer) -> tuple[Observation | None, FirnError | None]:
     """What Snowflake says of the sink, or why it says nothing: a slow warehouse, a ledger that may not be read."""
     try:
-        return observer.ask_ledger(), None
+        return observer.ask_snowflake(), None
     except FirnError as fault:
         return None, fault
 

@@ -17,7 +17,8 @@ from typing import Any
 
 from firn.errors import FirnError
 from firn.kafka.client import KafkaClient
-from firn.kafka.group_documents import LIMIT, GroupDocuments
+from firn.kafka.cluster import KafkaAdmin
+from firn.kafka.group_documents import LIMIT, GroupDocuments, read_documents
 from firn.kafka.partitions import TopicPartition
 from firn.kafka.transactional_producer import CommittedOffset
 
@@ -172,15 +173,15 @@ class SignWriter:
 class SignReader:
     """Reads what is said of one sink, for one thread. sign, tasks, requests: the groups."""
 
-    def __init__(self, client: KafkaClient, sign: str, tasks: str, requests: str) -> None:
-        self._sign, self._tasks, self._requests = (GroupDocuments(client, each) for each in (sign, tasks, requests))
+    def __init__(self, admin: KafkaAdmin, sign: str, tasks: str, requests: str) -> None:
+        self._admin, self._sign, self._tasks, self._requests = admin, sign, tasks, requests
 
     def read(self) -> Signs:
-        """What is there now. Raises as `GroupDocuments.read`: a login may lack the right to look."""
-        reports = {where: read_report(document) for where, document in self._tasks.read().items()}
-        requests = self._requests.read()
+        """What is there now. Raises as `read_documents`: a login may lack the right to look."""
+        reports = {where: read_report(each) for where, each in read_documents(self._admin, self._tasks).items()}
+        requests = read_documents(self._admin, self._requests)
         return Signs(
-            _newest(self._sign.read()),
+            _newest(read_documents(self._admin, self._sign)),
             {where: report for where, report in reports.items() if report},
             "\n".join(f"{where} {requests[where]}" for where in sorted(requests)) or None,
         )

@@ -57,7 +57,7 @@ class ActionExecutor:
         self.machine = Machine(Phase.DECIDING if policy.keep_alive else Phase.WAITING)
         self.driver = DriverHandle(job.launch, job.read_result)
         # Apart: that Kafka does not answer a look must not delay that the state is written down.
-        self.poller = Poller(job.observer, background(), look=policy.look, idle=policy.idle)
+        self.poller = Poller(job.observer, background(), look=policy.look, idle=policy.idle, ledger=policy.ledger)
         self.reporter = Reporter(job, publisher, background(), clock)
         self.reporter.silent = policy.keep_alive  # until the machine says otherwise
         self.stalls, self.figures = StallDetector(policy.patience, self.now, job.kind), RollingStatistics()
@@ -132,6 +132,7 @@ class ActionExecutor:
 
     def hear_driver(self) -> None:
         """Take in what the driver said."""
+        self.driver.listen(self.now)
         for event, sentence, data in self.driver.events():
             if event == "started":
                 self.driver.claimed = True

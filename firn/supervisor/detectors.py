@@ -100,16 +100,17 @@ class StallDetector:
         )
 
     def hung(self, now: float, launched: float, sign: float | None, lag: int) -> str | None:
-        """Why a living driver, started at `launched` and last heard of by the ledger at `sign`, hangs; None: it works.
+        """Why a living driver, started at `launched` and last heard of at `sign`, hangs; None: it works.
 
-        A driver that gives signs of life and commits nothing may be in a long batch: it has STUCK times as long.
+        Heard of is one whose sign of life or log came, or whose positions moved. A driver that gives signs of life and
+        commits nothing may be in a long batch: it has STUCK times as long.
         """
         if self._fault or now - self._answered >= self._patience.stall:
             return None  # nobody can say
-        silent, limit = now - max(launched, sign or launched), self._patience.hang
+        silent, limit = now - max(launched, sign or launched, self._moved), self._patience.hang
         expected = sign is None or self._patience.heartbeat > 0 or lag > 0
         if expected and silent >= limit:
-            return f"The driver gave no sign of life in the ledger for {silent:.0f} s."
+            return f"The driver gave no sign of life for {silent:.0f} s, and wrote nothing."
         idle = now - max(launched, self._moved, self._waits_since or now)
         if lag > 0 and idle >= STUCK * limit:
             return f"The driver has committed nothing for {idle:.0f} s, with {counted(lag, 'record')} waiting."

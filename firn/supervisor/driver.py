@@ -78,14 +78,18 @@ def read_result(code: int, answer: Sequence[str], *, module: str, config: str, l
 
 
 class DriverHandle:
-    """The driver of one job, at most one at a time. claimed: whether it has said that it holds the job."""
+    """The driver of one job, at most one at a time.
+
+    claimed: whether it has said that it holds the job. launched, heard: when it was started, and last wrote a line.
+    """
 
     def __init__(self, launch: Launcher, read: Callable[[int, Sequence[str]], DriverResult]) -> None:
         self._launch, self._read = launch, read
         self._driver: Driver | None = None
         self._events: deque[DriverEvent] = deque(maxlen=_KEPT)
         self._deadline: float | None = None
-        self.launched = 0.0
+        self._lines, self._counted = 0, 0
+        self.launched = self.heard = 0.0
         self.starts = 0
         self.claimed = False
 
@@ -93,7 +97,7 @@ class DriverHandle:
         """Start a driver. Raises what the launcher raises."""
         self.claimed = False
         self._driver = self._launch(self._listen)
-        self.launched = now
+        self.launched = self.heard = now
         self.starts += 1
 
     def ask(self, now: float) -> None:
@@ -115,6 +119,11 @@ class DriverHandle:
         """TERM, after `seconds` KILL; None where nothing ran. Waits for it."""
         return None if self._driver is None else self._ended(self._driver.stop(seconds))
 
+    def listen(self, now: float) -> None:
+        """Notice whether it has written any line since the last call."""
+        if self._lines != self._counted:
+            self._counted, self.heard = self._lines, now
+
     def events(self) -> Iterator[DriverEvent]:
         """Its events since the last call; of a flood the newest."""
         while self._events:
@@ -126,6 +135,7 @@ class DriverHandle:
         return result
 
     def _listen(self, line: str) -> None:
+        self._lines += 1
         if event := _event_in(line):
             self._events.append(event)
 

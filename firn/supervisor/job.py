@@ -50,7 +50,8 @@ class Patience:
     stall: no offset moves though records wait, beyond what the last batch took, or no answer to looks. start: more
     than that for Spark's own start and its first batch.
     flush: fewer than `flush_records` records may wait for company so long (buffer.flush.time, buffer.count.records).
-    hang: no sign of life in the ledger from a driver that lives. heartbeat: between two signs of an idle job; 0: none.
+    hang: no sign of life from a driver that lives, neither in Kafka or the ledger nor in its log. heartbeat: between
+    two signs of an idle job; 0: none.
     """
 
     stall: float = 45.0
@@ -67,7 +68,8 @@ class Policy:
 
     keep_alive: a start by schedule: nothing is started that a person stopped or that failed for good, and a run that
     lives is watched instead of replaced. by: who starts it. alive_within: so long after its last sign of life a run
-    counts as alive. look: between two looks while records flow; idle: between two that ask Snowflake while none do.
+    counts as alive. look: between two looks; idle, ledger: between two that ask for the desired state, and for the
+    ledger, while nothing changes.
     restarts: in a row without progress; backoff_first to backoff_longest: pauses before them. lag_records,
     lag_seconds: from there on the event `lagging` is emitted; 0: never. stop: from TERM to KILL of a cancelled run.
     """
@@ -78,6 +80,7 @@ class Policy:
     alive_within: float = 90.0
     look: float = 5.0
     idle: float = 30.0
+    ledger: float = 600.0
     restarts: int = 10
     backoff_first: float = 1.0
     backoff_longest: float = 60.0

@@ -1,4 +1,4 @@
-"""When to look at a job, and calls in the background: often while records flow, without Snowflake while none do.
+"""When to look at a job, and calls in the background: at Kafka often, at Snowflake no more than there is to see.
 
 Calls that may hang (Kafka, Snowflake) are made one after the other in a thread of their own, so that a supervisor sees
 at once that its driver has ended or that it is to stop. Not for what is looked at (`firn.operations.observer`), nor for
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from firn.errors import FirnError, unexpected
-from firn.operations.observation import Observation
+from firn.operations.observation import Depth, Observation
 from firn.supervisor.ports import Observer
 
 _FLOW_LOOKS = 2
@@ -79,47 +79,57 @@ class BackgroundThread:
 
 
 class Poller:
-    """Looks of one supervisor, one at a time. look, idle: seconds between two that ask Snowflake, flowing and idle."""
+    """Looks of one supervisor, one at a time.
 
-    def __init__(self, observer: Observer, background: Background, *, look: float, idle: float) -> None:
+    look: seconds between two. idle, ledger: between two that ask for the desired state, and for the ledger, of a job
+    at which nothing changes.
+    """
+
+    def __init__(self, observer: Observer, background: Background, *, look: float, idle: float, ledger: float) -> None:
         self._observer, self._background = observer, background
-        self._look, self._idle = look, idle
-        self._pending: tuple[BackgroundCall[Observation], bool] | None = None
-        self._looked = self._looked_fully = float("-inf")
+        self._look, self._seconds = look, {Depth.REQUESTS: idle, Depth.LEDGER: ledger}
+        self._pending: tuple[BackgroundCall[Observation], float] | None = None
+        self._looked = float("-inf")
+        self._looked_at = dict.fromkeys(self._seconds, float("-inf"))
         self._flowing = 0
         self._at_once = True
         self.silent_seconds: float | None = None
 
     def expect_change(self) -> None:
-        """Something was committed: the next looks ask Snowflake too."""
+        """Something was committed: the next looks ask the ledger too."""
         self._flowing = _FLOW_LOOKS
 
     def look_at_once(self) -> None:
-        """The next look is now, and asks Snowflake. One that is under way does not count: it may be too old."""
+        """The next look is now, and asks the ledger. One that is under way does not count: it may be too old."""
         self._at_once, self._pending = True, None
 
-    def poll(self, now: float, *, ledger: bool) -> tuple[Observation | FirnError, bool] | None:
-        """What a look brought that has come back, and whether it asked the ledger; begins the next if it is time.
+    def poll(self, now: float, *, ledger: bool) -> Observation | FirnError | None:
+        """What a look brought that has come back; begins the next if it is time.
 
         ledger: whether the next look is to ask the ledger, however short ago it was asked.
         """
         if self._pending is None and (self._at_once or now - self._looked >= self._look):
-            full = self._at_once or ledger or self._flowing > 0 or now - self._looked_fully >= self._idle
-            self._begin(now, ledger=full)
+            self._begin(now, Depth.LEDGER if self._at_once or ledger or self._flowing > 0 else self._due(now))
         if self._pending is None or not self._pending[0].done:
             return None
-        (call, asked), self._pending = self._pending, None
+        (call, begun), self._pending = self._pending, None
         answer = call.result
-        if answer is None:
-            return None
-        if asked and not isinstance(answer, FirnError):
+        if isinstance(answer, Observation):
+            self._asked(begun, answer.depth)
             self.silent_seconds = answer.owner.silent_seconds if answer.owner else None
-        return answer, asked
+        return answer
 
-    def _begin(self, now: float, *, ledger: bool) -> None:
+    def _due(self, now: float) -> Depth:
+        due = (depth for depth, seconds in self._seconds.items() if now - self._looked_at[depth] >= seconds)
+        return max(due, default=Depth.KAFKA)
+
+    def _asked(self, at: float, asked: Depth) -> None:
+        self._looked_at |= {depth: at for depth in self._seconds if depth <= asked}
+
+    def _begin(self, now: float, depth: Depth) -> None:
         self._at_once = False
         self._looked = now
-        if ledger:
-            self._looked_fully = now
+        self._asked(now, depth)
+        if depth is Depth.LEDGER:
             self._flowing = max(0, self._flowing - 1)
-        self._pending = (self._background(lambda: self._observer.look(ledger=ledger)), ledger)
+        self._pending = (self._background(lambda: self._observer.look(depth)), now)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:  # who launches a driver early imports none of these
     from firn.ledger.control_record import DesiredState, Diagnosis
-    from firn.operations.observation import Observation
+    from firn.operations.observation import Depth, Observation
     from firn.supervisor.snapshot import Snapshot
 
 
@@ -50,8 +50,8 @@ class Launcher(Protocol):
 class Observer(Protocol):
     """Looks at the job from outside: positions, who holds it, its desired state."""
 
-    def look(self, *, ledger: bool = True) -> Observation:
-        """Ledger, control table and Kafka; Kafka alone without `ledger`. Raises FirnError without an answer."""
+    def look(self, depth: Depth) -> Observation:
+        """Kafka, and so much of the rest; more where Kafka says that it changed. Raises FirnError without an answer."""
         ...
 
     def close(self) -> None:

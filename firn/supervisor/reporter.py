@@ -1,6 +1,6 @@
 """What a supervisor reports: its job's state in the control table, snapshots and events. Few, whatever happens.
 
-Writes are for changes of state, and one a minute while records flow: a statement keeps a warehouse awake. A job that
+Writes are for changes alone: a statement wakes a warehouse, and a job that commits to a stream needs none. A job that
 commits each second emits twice a minute, with sums.
 """
 
@@ -37,7 +37,7 @@ class Reporter:
         self.silent = False
         self.terminal = False
         self._aggregator = EventAggregator()
-        self._changed, self._flowed, self._reported_at = True, False, float("-inf")
+        self._changed, self._reported_at = True, float("-inf")
         self._reported: State | None = None
         self._writing: BackgroundCall[None] | None = None
         self._request: Callable[[], None] = lambda: None
@@ -72,10 +72,6 @@ class Reporter:
         """Show how the job is."""
         self._publisher.show(snapshot)
 
-    def expect_figures(self) -> None:
-        """A look saw that records were committed: figures have changed, and are known."""
-        self._flowed = True
-
     def request(self, desired: DesiredState, by: str) -> None:
         """Write a desired state down, before anything else is read or written."""
         self._request = lambda: self._job.control.request(desired, by)
@@ -94,12 +90,11 @@ class Reporter:
             if not self._writing.done:
                 return
             self._written(self._writing.result)
-        due = self._changed or self._flowed
         # A reason changes without the state too, for instance with each restart; a first refusal is repeated later.
         soon = self._changed and not self._refused and self.diagnosis.state is not self._reported
-        if self.silent or not due or (not soon and now - self._reported_at < REPORT_SECONDS):
+        if self.silent or not self._changed or (not soon and now - self._reported_at < REPORT_SECONDS):
             return
-        self._changed = self._flowed = False
+        self._changed = False
         self._reported_at, self._reported = now, self.diagnosis.state
         diagnosis, stats = self.diagnosis, {"terminal": self.terminal, **snapshot().stats}
         self._writing = self._background(lambda: self._job.control.report(diagnosis, stats))

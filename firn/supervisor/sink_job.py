@@ -13,7 +13,7 @@ from firn.connector.config import SinkConfig
 from firn.errors import FirnError, TerminalError
 from firn.ledger.control import ControlTable
 from firn.ledger.control_record import DesiredState, Diagnosis
-from firn.operations.observation import Observation
+from firn.operations.observation import Depth, Observation
 from firn.operations.observer import Observer
 from firn.operations.offsets import running_within
 from firn.operations.selection import pace_of
@@ -25,9 +25,6 @@ from firn.supervisor.ports import Launcher
 
 if TYPE_CHECKING:
     from snowflake.connector import SnowflakeConnection
-
-SLEEPING_SECONDS = 600.0
-"""Between two looks at Snowflake at an idle sink without heartbeats, whose warehouse is to sleep."""
 
 
 def sink_job(
@@ -50,23 +47,33 @@ class SinkObserver:
         self._read = read
         self._observer: Observer | None = None
 
-    def look(self, *, ledger: bool = True) -> Observation:
+    def look(self, depth: Depth = Depth.LEDGER) -> Observation:
         """As `Observer.look`; raises the errors of `read` too.
 
-        Kafka's fault is `unseen` of what Snowflake said in the same look: a stop is followed while Kafka is away.
+        Kafka's fault is `unseen` of what Snowflake says in the same look: a stop is followed while Kafka is away.
         """
-        if self._observer is None:
-            self._observer = Observer(self._read())
-        said: Observation | None = None
+        observer = self._observer = self._observer or Observer(self._read())
         try:
-            said = self._observer.ask_ledger() if ledger else None
-            return self._observer.look(ledger=False)
+            return observer.look(depth)
         except FirnError as fault:
             if isinstance(fault, TerminalError):
-                self.close()
-            if said is None:
-                raise
-            return replace(said, unseen=fault)
+                self._observer = None
+            try:
+                said = self._said(observer, fault)
+            finally:
+                if self._observer is None:
+                    observer.close()
+            return said
+
+    @staticmethod
+    def _said(observer: Observer, fault: FirnError) -> Observation:
+        """What Snowflake says where Kafka does not; raises `fault` where it is Snowflake's."""
+        if observer.asked is None:
+            raise fault
+        said = observer.remembered() if observer.asked else observer.ask_snowflake(Depth.REQUESTS)
+        if said is None:
+            raise fault
+        return replace(said, unseen=fault)
 
     def close(self) -> None:
         """End sessions and clients."""
@@ -128,7 +135,6 @@ def policy_of(
         keep_alive=keep_alive,
         by=by,
         alive_within=running_within(config),
-        idle=max(Policy.idle, config.heartbeat_seconds) if config.heartbeat_seconds else SLEEPING_SECONDS,
         restarts=restarts,
         lag_records=lag_records,
         lag_seconds=lag_seconds,

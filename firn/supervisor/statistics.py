@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from firn.ledger.owner import Totals
+from firn.operations.observation import Depth
 from firn.supervisor.snapshot import Sample
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ class RollingStatistics:
     def __init__(self) -> None:
         self.partitions: tuple[PartitionLag, ...] = ()
         self.epoch = 0
-        self.totals = Totals()
+        self._in_ledger = self._ahead = Totals()
+        self._known = False
         self.records_per_second = self.bytes_per_second = 0.0
         self.ship_seconds: float | None = None
         self.commit_seconds: float | None = None
@@ -64,19 +66,23 @@ class RollingStatistics:
         """The samples, oldest first."""
         return tuple(self._history)
 
-    def looked(self, now: float, seen: Observation, *, ledger: bool) -> bool:
+    def looked(self, now: float, seen: Observation) -> bool:
         """Take over a look; whether a committed offset moved since the one before."""
+        ledger = seen.depth is Depth.LEDGER
+        fresh = ledger or seen.reported
         before = {(each.topic, each.partition): each.next_offset for each in self.partitions}
         self.partitions = tuple(seen.partitions)
         after = {(each.topic, each.partition): each.next_offset for each in self.partitions}
-        moved = ledger and any(before[where] not in (None, at) for where, at in after.items() if where in before)
+        moved = fresh and any(before[where] not in (None, at) for where, at in after.items() if where in before)
         if moved:
             self.last_commit = seen.at
-        if ledger and seen.last_commit is not None:
+        if fresh and seen.last_commit is not None:
             self.last_commit = seen.last_commit
         if ledger and seen.owner is not None:
-            self.epoch, self.totals = seen.owner.epoch, seen.owner.totals
-            self._points.append((now, seen.owner.totals.records, seen.owner.totals.bytes))
+            self._take_totals(seen.owner.epoch, seen.owner.totals)
+            self._known = True
+        if self._known:
+            self._points.append((now, self.totals.records, self.totals.bytes))
         self._rate(now)
         self._sample(now, seen.at)
         return moved
@@ -84,9 +90,22 @@ class RollingStatistics:
     def committed(self, at: datetime, data: Mapping[str, Any]) -> None:
         """A batch of the driver."""
         self.last_commit = at
+        self._ahead += Totals(records=int(data.get("rows", 0)), bytes=int(data.get("bytes", 0)))
         self.ship_seconds, self.commit_seconds = data.get("ship_seconds"), data.get("commit_seconds")
         ids = [*self.schema_ids, *data.get("schema_ids", ())]
         self.schema_ids = tuple(dict.fromkeys(reversed(ids)))[:_SCHEMA_IDS][::-1]
+
+    @property
+    def totals(self) -> Totals:
+        """What was committed over all runs: by the ledger, and by the driver where it is ahead of that."""
+        return self._in_ledger + self._ahead
+
+    def _take_totals(self, epoch: int, totals: Totals) -> None:
+        """What the ledger has more than before, the driver said before."""
+        said, more = self._ahead, totals.records - self._in_ledger.records
+        size = totals.bytes - self._in_ledger.bytes
+        self._ahead = Totals(records=max(0, said.records - more), bytes=max(0, said.bytes - size))
+        self.epoch, self._in_ledger = epoch, totals
 
     def _rate(self, now: float) -> None:
         """Over the last minute: from the newest point that is older, or the oldest there is."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from firn.errors import FirnError, TransientError
 from firn.ledger.control_record import DesiredState
-from firn.operations.observation import Observation
+from firn.operations.observation import Depth, Observation
 from firn.supervisor.actions import ActionExecutor
 from firn.supervisor.desired_state import LookReader
 from firn.supervisor.detectors import LagDetector
@@ -100,9 +100,9 @@ class Supervisor:
         if run.machine.phase is Phase.FENCED and run.now >= run.doubt_until:
             run.handle(Event.DOUBT_EXPIRED)
         elif answer is not None:
-            self._take_in(*answer)
+            self._take_in(answer)
 
-    def _take_in(self, seen: Observation | FirnError, ledger: bool) -> None:
+    def _take_in(self, seen: Observation | FirnError) -> None:
         run, fault = self._run, seen if isinstance(seen, FirnError) else seen.unseen
         if fault:
             run.stalls.unanswered(fault)
@@ -110,13 +110,12 @@ class Supervisor:
             return
         run.seen = seen
         if not fault:
-            if run.figures.looked(run.now, seen, ledger=ledger):
+            if run.figures.looked(run.now, seen):
                 run.handle(Event.COMMITTED)  # of a driver whose own word did not come
                 run.progressed()
-                run.reporter.expect_figures()
             run.stalls.answered(run.now, run.figures.waiting)
         follows = not (self._requesting or self._end_requested or self._abort_requested)
-        if ledger and (follows or run.machine.phase is Phase.FENCED):
+        if seen.depth >= Depth.REQUESTS and (follows or run.machine.phase is Phase.FENCED):
             event = self._looks.event(run.now, run.machine.phase, seen)
             if event is not None:
                 run.handle(event)
@@ -145,7 +144,7 @@ class Supervisor:
 
     def _hung(self) -> str | None:
         run, silent = self._run, self._run.poller.silent_seconds
-        sign = run.now - silent if silent is not None and run.driver.claimed else None
+        sign = max(run.now - silent, run.driver.heard) if silent is not None and run.driver.claimed else None
         return run.stalls.hung(run.now, run.driver.launched, sign, run.figures.waiting)
 
     @property
@@ -153,5 +152,7 @@ class Supervisor:
         """Whether the next look is to ask the ledger, however short ago it was asked."""
         phase, stalled = self._run.machine.phase, self._run.machine.stalled
         paused = phase in (Phase.PAUSED, Phase.WATCHING_PAUSED, Phase.PAUSING)
-        waits = self._run.figures.waiting > 0 and not paused  # nothing but a request changes a job that is paused
+        reported = bool(self._run.seen and self._run.seen.reported)  # positions come from Kafka
+        # Nothing but a request changes a job that is paused.
+        waits = self._run.figures.waiting > 0 and not paused and not reported
         return waits or stalled or phase in CHANGES_SOON

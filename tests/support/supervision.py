@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from firn.errors import FirnError, TransientError
 from firn.ledger.control_record import ControlRecord, DesiredState, Diagnosis, State
 from firn.ledger.owner import Owner, Totals
-from firn.operations.observation import Observation, PartitionLag
+from firn.operations.observation import Depth, Observation, PartitionLag
 from firn.supervisor.driver import read_result
 from firn.supervisor.job import Policy, Result, SupervisedJob
 from firn.supervisor.poller import Background, BackgroundCall
@@ -75,7 +75,9 @@ class World:
         self.beats = True
         self.silent = 0.0
         self.record = ControlRecord("s")
-        self.looks: list[bool] = []
+        self.looks: list[Depth] = []
+        self.deeper = Depth.KAFKA
+        """How deep every look asks at least, for what it heard in Kafka."""
         self.notes: list[tuple[float, State, str]] = []
         self.note_fault: FirnError | None = None
         self.events: list[tuple[float, str, Mapping[str, Any]]] = []
@@ -103,8 +105,11 @@ class World:
         self.begin(self.drivers[-1])
         return self.drivers[-1]
 
-    def look(self, *, ledger: bool = True) -> Observation:
-        self.looks.append(ledger)
+    def look(self, depth: Depth = Depth.LEDGER) -> Observation:
+        self.looks.append(depth)
+        return replace(self._looked(), depth=max(depth, self.deeper))
+
+    def _looked(self) -> Observation:
         if self.fault:
             raise self.fault.with_traceback(None)  # one error again and again would collect its tracebacks
         alive = any(driver.code is None for driver in self.drivers) and self.beats

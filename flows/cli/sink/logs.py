@@ -89,7 +89,7 @@ def _seen_on(file: Path, settings: Settings) -> str:
         (context,) = of_files([file], settings)
         observer = Observer(context)
         try:
-            record = observer.ask_ledger().record
+            record = observer.ask_snowflake().record
         finally:
             observer.close()
     except FirnError:

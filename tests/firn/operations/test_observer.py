@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from pydantic import SecretStr
@@ -13,14 +14,19 @@ from firn.connector.parse import parse_sink_config
 from firn.errors import TransientError
 from firn.kafka import cluster, record_ages
 from firn.kafka.client import KafkaClient
+from firn.kafka.group_documents import GroupDocuments
 from firn.kafka.partitions import TopicPartition as Where
 from firn.kafka.properties import KafkaProperty
 from firn.ledger.control import ControlTable
 from firn.ledger.control_record import DesiredState, State
+from firn.ledger.kafka_names import sign_group, task_group
 from firn.ledger.positions import Move
-from firn.ledger.table import LedgerTable
+from firn.ledger.table import LedgerTable, find_ledger_id
+from firn.operations.observation import Depth
 from firn.operations.observer import Observer
+from firn.operations.state_request import request_state
 from firn.sinks.context import SinkContext, resolve
+from firn.sinks.signs import SignWriter, TaskReport, report_document
 from firn.sinks.topics import partitions_of
 from firn.snowflake.connection import connect, execute
 from firn.snowflake.transactions import transaction
@@ -105,18 +111,90 @@ def test_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_committed(top
     assert [each.lag_seconds for each in observer.look().partitions] == [None, None]
 
 
-def test_kafka_alone_is_asked_where_the_ledger_costs_money(topic, context, new_observer, monkeypatch) -> None:
+def test_kafka_alone_is_asked_where_the_ledger_costs_money(topic, context, new_observer) -> None:
     claim(context)
     observer = new_observer(context)
     observer.look()
     topic.send([b"x"] * 2)
     claim(context, Move(Where(topic.name, 0), 0, 1))
     observer._session.close()  # a statement would fail
-    found = observer.look(ledger=False)
-    assert (by_number(found)[0].next_offset, found.lag) == (0, 2)
+    found = observer.look(Depth.KAFKA)
+    assert (by_number(found)[0].next_offset, found.lag, found.depth) == (0, 2, Depth.KAFKA)
     with pytest.raises(TransientError):
         observer.look()
     assert by_number(observer.look())[0].next_offset == 1
+
+
+def sign_of(context: SinkContext) -> SignWriter:
+    """What the run writes its signs with."""
+    with connect(context.login) as connection:
+        ledger_id = find_ledger_id(connection, context.namespace)
+    return SignWriter(context.kafka, sign_group(ledger_id, context.config.name))
+
+
+def test_signs_in_kafka_are_life_and_say_when_the_ledger_is_to_be_asked(topic, context, new_observer) -> None:
+    where, clock = Where(topic.name, 0), [0.0]
+    claim(context)
+    observer = Observer(context, lambda: clock[0])
+    try:
+        epoch = observer.look().owner.epoch
+        writer = sign_of(context)
+        writer.write(where, epoch, moves=0)
+        assert observer.look(Depth.KAFKA).depth is Depth.LEDGER  # the first sign of a run
+        for _ in range(3):
+            clock[0] += 300
+            assert not observer.look(Depth.KAFKA).owner.runs(90)
+            writer.write(where, epoch, moves=0)
+            found = observer.look(Depth.KAFKA)
+            assert found.owner.runs(90)
+            assert found.depth is Depth.KAFKA
+        writer.write(where, epoch, moves=1)  # it committed
+        assert observer.look(Depth.KAFKA).depth is Depth.LEDGER
+        assert observer.look(Depth.KAFKA).depth is Depth.KAFKA
+        clock[0] += 61  # perhaps Kafka refuses its signs, and it says in the ledger that it lives
+        assert observer.look(Depth.REQUESTS).depth is Depth.LEDGER
+        claim(context)
+        sign_of(context).write(where, epoch + 1, moves=0)
+        found = observer.look(Depth.KAFKA)
+        assert (found.depth, found.owner.epoch) == (Depth.LEDGER, epoch + 1)
+    finally:
+        observer.close()
+
+
+def test_a_run_without_signs_is_looked_for_in_the_ledger(context, new_observer) -> None:
+    claim(context)
+    observer = new_observer(context)
+    observer.look()
+    assert observer.look(Depth.KAFKA).depth is Depth.KAFKA
+    assert observer.look(Depth.REQUESTS).depth is Depth.LEDGER
+
+
+def test_positions_of_a_continuous_run_are_those_of_its_tasks(topic, context, new_observer) -> None:
+    topic.send([b"x"] * 5)
+    claim(context)
+    observer = new_observer(context)
+    epoch = observer.look().owner.epoch
+    with connect(context.login) as connection:
+        group = task_group(find_ledger_id(connection, context.namespace), context.config.name)
+    where, tasks = Where(topic.name, 0), GroupDocuments(context.kafka, group)
+    for durable in (3, 5):
+        tasks.write({where: report_document(TaskReport(epoch, durable, durable))})
+        found = observer.look(Depth.KAFKA)
+        assert (by_number(found)[0].next_offset, found.lag, found.reported) == (durable, 5 - durable, True)
+    assert found.at - found.last_commit < timedelta(seconds=60)
+
+
+def test_a_request_is_announced_in_kafka(stack, topic, context, new_observer) -> None:
+    claim(context)
+    observer = new_observer(context)
+    observer.look()
+    try:
+        request_state(context, new_observer(context), "pause", "s.json")
+        found = observer.look(Depth.KAFKA)
+        assert (found.depth, found.desired) == (Depth.REQUESTS, DesiredState.PAUSED)
+        assert observer.look(Depth.KAFKA).depth is Depth.KAFKA
+    finally:
+        forget(stack.settings, context.config.name)
 
 
 def test_what_is_wanted_comes_with_the_look(stack, context, new_observer) -> None:

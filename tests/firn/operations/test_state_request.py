@@ -41,8 +41,11 @@ class BlindObserver:
     def __init__(self, fault: Exception) -> None:
         self._fault = fault
 
-    def ask_ledger(self) -> Any:
+    def ask_snowflake(self) -> Any:
         raise self._fault
+
+    def announce_request(self) -> None:
+        """There is no ledger to say in whose groups."""
 
 
 @pytest.fixture

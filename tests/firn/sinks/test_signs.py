@@ -66,7 +66,7 @@ def topic(settings) -> Topic:
 @pytest.mark.stack
 def test_driver_tasks_and_people_are_heard_apart(topic: Topic) -> None:
     groups = [f"firn-{purpose}-{uuid.uuid4().hex[:8]}" for purpose in ("sign", "tasks", "request")]
-    reader, first = SignReader(topic.client, *groups), TopicPartition(topic.name, 0)
+    reader, first = SignReader(topic.admin, *groups), TopicPartition(topic.name, 0)
     nothing = reader.read()
     assert (nothing.sign, nothing.reports, nothing.requested) == (None, {}, None)
 
@@ -94,6 +94,6 @@ def test_of_signs_at_several_partitions_the_one_of_the_newest_epoch_counts(topic
     group = f"firn-sign-{uuid.uuid4().hex[:8]}"
     for partition, epoch in ((0, 3), (1, 2)):  # the sink's topics changed between two runs
         SignWriter(topic.client, group).write(TopicPartition(topic.name, partition), epoch, moves=0)
-    reader = SignReader(topic.client, group, f"{group}-t", f"{group}-r")
+    reader = SignReader(topic.admin, group, f"{group}-t", f"{group}-r")
     assert reader.read().sign.epoch == 3
     assert SignWriter(topic.client, group).newest_epoch() == 3

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
 from firn.errors import FirnError, TerminalError, TransientError
 from firn.ledger.control_record import ControlRecord, DesiredState
-from firn.operations.observation import Observation
+from firn.operations.observation import Depth, Observation
 from firn.sinks.context import SinkContext
 from firn.supervisor.sink_job import SinkObserver
 
@@ -22,17 +22,26 @@ class Blind:
     kafka: FirnError = TransientError("Kafka does not answer.")
     snowflake: FirnError | None = None
     closed = 0
+    asked: Depth | None = None
+    asks: ClassVar[list[Depth]] = []
 
     def __init__(self, _context: SinkContext) -> None:
         pass
 
-    def ask_ledger(self) -> Observation:
+    def ask_snowflake(self, depth: Depth) -> Observation:
+        self.asked, self.asks = None, [*self.asks, depth]
         if self.snowflake:
             raise self.snowflake
+        self.asked = depth
         return SAID
 
-    def look(self, *, ledger: bool) -> Observation:
-        assert not ledger
+    def remembered(self) -> Observation:
+        return SAID
+
+    def look(self, depth: Depth) -> Observation:
+        self.asked = depth
+        if depth:
+            self.ask_snowflake(depth)
         raise self.kafka
 
     def close(self) -> None:
@@ -51,9 +60,10 @@ def test_what_is_wanted_is_known_though_kafka_does_not_answer(looks: SinkObserve
     assert (seen.desired, seen.partitions, seen.unseen) == (DesiredState.STOPPED, (), Blind.kafka)
 
 
-def test_a_look_at_kafka_alone_that_it_does_not_answer_raises(looks: SinkObserver) -> None:
-    with pytest.raises(TransientError):
-        looks.look(ledger=False)
+def test_while_kafka_fails_every_look_asks_what_is_wanted(looks: SinkObserver) -> None:
+    assert [looks.look(Depth.KAFKA).desired for _ in range(3)] == [DesiredState.STOPPED] * 3
+    assert looks._observer is not None
+    assert looks._observer.asks == [Depth.REQUESTS] * 3
 
 
 def test_a_look_that_snowflake_does_not_answer_raises(looks: SinkObserver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from firn.errors import BadRecordError, ConfigError, FencedError, TerminalError, TransientError
 from firn.ledger.control_record import ControlRecord, DesiredState, State
 from firn.ledger.owner import Owner
+from firn.operations.observation import Depth
 from firn.supervisor.job import Patience
 from firn.supervisor.poller import BackgroundCall
 from tests.support.supervision import BEGUN, SILENT, World, error
@@ -130,6 +132,48 @@ def test_a_driver_without_a_sign_of_life_is_killed() -> None:
     world.run()
     assert world.drivers[0].stopped == [0]
     assert len(world.drivers) == 2
+
+
+def test_a_driver_whose_signs_do_not_come_is_left_while_it_writes_to_its_log() -> None:
+    world = World()
+
+    def each_second() -> None:
+        world.owner = Owner(1, "run", world.now)
+        if world.drivers and world.now % 100 == 0:
+            world.driver.on_line("still copying")
+
+    world.each_second = each_second
+    world.script = {3000: world.supervisor.ask}
+    world.run()
+    assert len(world.drivers) == 1
+
+
+def test_a_driver_whose_signs_do_not_come_is_left_while_positions_move() -> None:
+    world = World()
+
+    def each_second() -> None:
+        world.owner = Owner(1, "run", world.now)
+        if world.now % 100 == 0:
+            world.end_offset += 1
+            world.next_offset = world.end_offset
+
+    world.each_second = each_second
+    world.script = {3000: world.supervisor.ask}
+    world.run()
+    assert len(world.drivers) == 1
+
+
+def test_a_request_that_kafka_announces_is_followed_by_the_next_look() -> None:
+    """The observer asks more than it was told to: what it saw counts, not what was asked of it."""
+    world = World(idle=10_000.0, ledger=10_000.0)
+
+    def request() -> None:
+        world.request(DesiredState.PAUSED, "ann")
+        world.deeper = Depth.REQUESTS
+
+    world.script = {100: request, 200: world.supervisor.ask}
+    world.run()
+    assert world.when("paused") <= 107
 
 
 def test_a_driver_that_lives_and_commits_nothing_for_very_long_is_killed() -> None:
@@ -409,12 +453,14 @@ def test_snowflake_that_takes_no_notes_ends_nothing() -> None:
     assert next(state for _, state, _ in world.notes) is State.RUNNING  # said as soon as it could be
 
 
-def test_an_idle_sink_asks_snowflake_for_no_more_than_its_heartbeat() -> None:
-    world = World(idle=30.0)
-    world.script = {100: lambda: (world.looks.clear(), world.notes.clear()), 700: world.supervisor.ask}  # type: ignore[func-returns-value]
+def test_an_idle_sink_asks_what_is_wanted_at_intervals_and_the_ledger_hardly_ever() -> None:
+    world = World(idle=30.0, ledger=600.0)
+    world.script = {100: lambda: (world.looks.clear(), world.notes.clear()), 3700: world.supervisor.ask}  # type: ignore[func-returns-value]
     world.run()
-    assert sum(world.looks) <= 600 / 30 + 2
-    assert len(world.looks) > 100  # Kafka is asked all the while
+    asked = Counter(world.looks)
+    assert 3600 / 30 - 7 <= asked[Depth.REQUESTS] <= 3600 / 30 + 1
+    assert asked[Depth.LEDGER] <= 3600 / 600 + 1
+    assert asked[Depth.KAFKA] > 500  # Kafka is asked all the while
     assert [state for _, state, _ in world.notes] == [State.STOPPED]
 
 

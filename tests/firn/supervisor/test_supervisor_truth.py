@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -11,8 +12,10 @@ import pytest
 
 from firn.errors import TransientError
 from firn.ledger.control_record import ControlRecord, DesiredState, State
-from firn.ledger.owner import Owner
+from firn.ledger.owner import Owner, Totals
+from firn.operations.observation import Depth, Observation
 from firn.supervisor.poller import BackgroundCall
+from firn.supervisor.statistics import RollingStatistics
 from tests.support.supervision import BEGUN, SILENT, World, error
 
 
@@ -148,7 +151,9 @@ def test_a_paused_sink_asks_snowflake_as_seldom_as_an_idle_one_though_records_wa
         1400: world.supervisor.ask,
     }
     world.run()
-    assert sum(world.looks) <= 1200 / world.policy.idle + 1
+    asked = Counter(world.looks)
+    assert asked[Depth.REQUESTS] <= 1200 / world.policy.idle + 1
+    assert asked[Depth.LEDGER] <= 1200 / world.policy.ledger + 1
 
 
 def test_an_idle_driver_that_lived_long_is_no_failure_in_a_row() -> None:
@@ -253,16 +258,37 @@ def test_a_pause_is_no_restart() -> None:
     assert (world.snapshot.restarts, world.snapshot.errors) == (0, 0)
 
 
-def test_rates_are_written_down_with_the_commit_that_they_are_of() -> None:
+def test_rates_are_those_of_the_last_minute_and_no_reason_to_write_anything_down() -> None:
     world = World()
     rates: list[float] = []
-    world.script = {
-        202: lambda: world.commit(600),  # between two looks
-        215: lambda: rates.append(world.stats["records_per_second"]),
-        400: world.supervisor.ask,
-    }
+
+    def measure() -> None:
+        assert world.snapshot is not None
+        rates.append(world.snapshot.records_per_second)
+
+    world.script = {202: lambda: world.commit(600), 215: measure, 300: measure, 400: world.supervisor.ask}
     world.run()
-    assert rates == [pytest.approx(10.0, rel=0.2)]
+    assert rates == [pytest.approx(10.0, rel=0.2), 0.0]
+    assert [at for at, _, _ in world.notes if 100 < at < 400] == []
+
+
+def test_what_a_driver_committed_ahead_of_the_ledger_counts_once() -> None:
+    """A stream is durable long before the ledger moves."""
+    figures = RollingStatistics()
+
+    def looked(now: float, records: int, depth: Depth = Depth.LEDGER) -> None:
+        owner = Owner(1, "run", 0.0, totals=Totals(records, 10 * records))
+        figures.looked(now, Observation(BEGUN, (), owner, DesiredState.RUNNING, None, depth=depth))
+
+    looked(0, 1000)
+    for second in range(1, 61):
+        figures.committed(BEGUN, {"rows": 5, "bytes": 50})
+        looked(second, 1000, Depth.KAFKA)
+    assert (figures.totals.records, figures.records_per_second) == (1300, 5.0)
+    looked(61, 1290)  # the ledger moved a moment ago
+    assert (figures.totals.records, figures.totals.bytes) == (1300, 13_000)
+    looked(62, 1300)
+    assert figures.totals.records == 1300
 
 
 def test_a_pause_names_who_asked_for_it() -> None:
