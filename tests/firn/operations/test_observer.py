@@ -21,7 +21,7 @@ from firn.ledger.control import ControlTable
 from firn.ledger.control_record import DesiredState, State
 from firn.ledger.kafka_names import sign_group, task_group
 from firn.ledger.positions import Move
-from firn.ledger.table import LedgerTable, find_ledger_id
+from firn.ledger.table import LedgerTable
 from firn.operations.observation import Depth
 from firn.operations.observer import Observer
 from firn.operations.state_request import request_state
@@ -127,9 +127,12 @@ def test_kafka_alone_is_asked_where_the_ledger_costs_money(topic, context, new_o
 
 def sign_of(context: SinkContext) -> SignWriter:
     """What the run writes its signs with."""
+    return SignWriter(context.kafka, sign_group(ledger_id(context), context.config.name))
+
+
+def ledger_id(context: SinkContext) -> str:
     with connect(context.login) as connection:
-        ledger_id = find_ledger_id(connection, context.namespace)
-    return SignWriter(context.kafka, sign_group(ledger_id, context.config.name))
+        return LedgerTable(context.namespace, context.config.name).ledger_id(connection) or ""
 
 
 def test_signs_in_kafka_are_life_and_say_when_the_ledger_is_to_be_asked(topic, context, new_observer) -> None:
@@ -174,8 +177,7 @@ def test_positions_of_a_continuous_run_are_those_of_its_tasks(topic, context, ne
     claim(context)
     observer = new_observer(context)
     epoch = observer.look().owner.epoch
-    with connect(context.login) as connection:
-        group = task_group(find_ledger_id(connection, context.namespace), context.config.name)
+    group = task_group(ledger_id(context), context.config.name)
     where, tasks = Where(topic.name, 0), GroupDocuments(context.kafka, group)
     for durable in (3, 5):
         tasks.write({where: report_document(TaskReport(epoch, durable, durable))})
