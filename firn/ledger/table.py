@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from firn.channels.recorded import RecordedChannel
-from firn.errors import ClaimAgainError, TerminalError, TransientError
+from firn.errors import ClaimAgainError, FencedError, TerminalError, TransientError
 from firn.kafka.partitions import KafkaPartition, TopicPartition
 from firn.ledger.folding import Fold, FoldedPosition, fold_positions
 from firn.ledger.kafka_names import new_ledger_id
@@ -263,8 +263,8 @@ class LedgerTable(LedgerSteps):
         their tokens. Works before the first claim too, after `ensure`.
 
         Raises SinkRunsError when a run gave a sign of life within `running_within` seconds, TerminalError where a
-        partition does not stand as `expected` says (None: it has no row), FencedError where somebody claimed while
-        channels were opened, what `fold` raises, and ClaimAgainError when the lock or the answer to COMMIT did not
+        partition does not stand as `expected` says (None: it has no row) or somebody claimed while channels were
+        opened, what `fold` raises, and ClaimAgainError when the lock or the answer to COMMIT did not
         come: the same reset may then be given again.
         """
         with transaction(connection):
@@ -279,13 +279,32 @@ class LedgerTable(LedgerSteps):
             if not taken.tokens_ahead:
                 self._place(connection, taken.epoch, seen, positions)
         if taken.tokens_ahead:
-            folded = self._fold(taken, seen.positions, {}, fold, replaced=positions)
-            others = {where: each for where, each in folded.items() if where not in positions}
+            self._reset_folded(connection, taken, settled, seen.positions, positions, fold)
+        return taken.epoch
+
+    def _reset_folded(
+        self,
+        connection: SnowflakeConnection,
+        taken: Owner,
+        settled: Owner,
+        before: Mapping[TopicPartition, Position],
+        chosen: Mapping[TopicPartition, Position],
+        fold: Fold | None,
+    ) -> None:
+        """Open the channels, then set the chosen positions, and raise the others behind their tokens."""
+        folded = self._fold(taken, before, {}, fold, replaced=chosen)
+        others = {where: each for where, each in folded.items() if where not in chosen}
+        try:
             with transaction(connection):
                 seen = self._hold(connection, settled)
                 self._raise_positions(connection, f"{taken.epoch}-reset", seen.positions, others)
-                self._place(connection, taken.epoch, seen, positions)
-        return taken.epoch
+                self._place(connection, taken.epoch, seen, chosen)
+        except FencedError as error:
+            raise TerminalError(
+                f"Sink {self._sink} was started, or reset, while its channels were opened. No position was set.",
+                where=self._name,
+                next_step="Stop the sink, then run the command again: it shows the new state.",
+            ) from error
 
     def _check_turn(self, owner: Owner | None) -> None:
         """A run that claimed before may claim again only while nobody else has, and only on the same ledger."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,63 +18,16 @@ from firn.kafka.partitions import KafkaPartition, TopicPartition
 from firn.ledger.owner import SharedTargetError, SinkRunsError
 from firn.ledger.positions import Ledger, Move, Position
 from firn.ledger.table import LedgerTable
-from firn.settings import Settings
 from firn.snowflake import transactions
-from firn.snowflake.connection import SnowflakeLogin, connect, execute, query
-from firn.snowflake.identifiers import Namespace
+from firn.snowflake.connection import connect, execute, query
 from firn.snowflake.transactions import transaction
-from tests.support.sinks import login_of, wait_until
-from tests.support.snowflake import drop_schema, make_schema
+from tests.support.sinks import wait_until
 
 pytestmark = pytest.mark.stack
 
 P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
 KAFKA = {P0: KafkaPartition("id", 0, 100), P1: KafkaPartition("id", 5, 100)}
 Seen = Mapping[TopicPartition, KafkaPartition]
-
-
-@pytest.fixture(scope="module")
-def login(settings: Settings) -> SnowflakeLogin:
-    return login_of(settings)
-
-
-@pytest.fixture(scope="module")
-def new_schema(settings: Settings, login: SnowflakeLogin) -> Iterator[Callable[[], Namespace]]:
-    """Makes schemas, each with room for a ledger of its own."""
-    made: list[str] = []
-
-    def make() -> Namespace:
-        made.append(f"LEDGER_{uuid.uuid4().hex[:8].upper()}")
-        make_schema(settings, made[-1])
-        return Namespace(login.database, made[-1])
-
-    yield make
-    for schema in made:
-        drop_schema(settings, schema)
-
-
-@pytest.fixture(scope="module")
-def namespace(new_schema: Callable[[], Namespace]) -> Namespace:
-    return new_schema()
-
-
-@pytest.fixture
-def connection(login: SnowflakeLogin) -> Iterator[SnowflakeConnection]:
-    with connect(login) as opened:
-        yield opened
-
-
-@pytest.fixture
-def new_run(connection: SnowflakeConnection, namespace: Namespace) -> Callable[..., LedgerTable]:
-    """Makes the ledger as different runs see it, of one new sink unless another is named."""
-    own = f"sink_{uuid.uuid4().hex[:8]}"
-
-    def make(sink: str = own) -> LedgerTable:
-        run = LedgerTable(namespace, sink, uuid.uuid4().hex)
-        run.ensure(connection)
-        return run
-
-    return make
 
 
 def claim(
