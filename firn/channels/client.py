@@ -13,6 +13,7 @@ import base64
 import os
 import textwrap
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -40,6 +41,7 @@ Row: TypeAlias = msgspec.Raw | dict[str, msgspec.Raw | bytes]
 """A row: one JSON object in UTF-8 without a line break; or its fields, as JSON or, for BINARY columns, as bytes."""
 
 ADDRESS_NAMED_BY = "FIRN_SNOWFLAKE_STREAMING_URL, or snowflake.url.name of the connector"
+LOOK_SECONDS = 0.25
 CHANNELS_PER_STATUS = 500
 """How many channels one question about their status names."""
 _NO_CHANNEL = "DOES_NOT_EXIST"
@@ -81,6 +83,8 @@ class ChannelClient:
         self._where = f"pipe {written(pipe)}, {login.address}"
         self._lock = threading.Lock()
         self._client: StreamingIngestClient | None = None
+        self._open: set[str] = set()
+        self._looked = float("-inf")
 
     def open(self, name: str) -> OpenChannel:
         """Open a channel, making it where there is none; whoever had it open can append no more.
@@ -90,7 +94,20 @@ class ChannelClient:
         client = self._made()
         with self.translated(name):
             channel, status = client.open_channel(name)
+        self._open.add(name)
         return OpenChannel(self, name, channel, seen_of(status))
+
+    def look(self) -> None:
+        """Let the SDK know what the service says of all open channels; one by one it would wait a second for each."""
+        with self._lock:
+            due = time.monotonic() - self._looked >= LOOK_SECONDS
+            self._looked = time.monotonic() if due else self._looked
+        if due:
+            self.statuses(sorted(self._open))
+
+    def forget(self, name: str) -> None:
+        """A channel is closed."""
+        self._open.discard(name)
 
     def statuses(self, names: Iterable[str]) -> dict[str, ChannelSeen]:
         """What the service says of these channels, at most a second old; those that do not exist are left out."""
@@ -173,11 +190,13 @@ class OpenChannel:
 
     def status(self) -> ChannelSeen:
         """What the service says, at most a second old. Raises ChannelInvalidError."""
+        self._client.look()
         with self._client.translated(self.name):
             return seen_of(self._channel.get_channel_status())
 
     def close(self, *, flush: bool) -> None:
         """Let go of it; flush: as for the client. Rows that are on their way may still become durable. Never raises."""
+        self._client.forget(self.name)
         with suppress(FirnError), self._client.translated(self.name):
             self._channel.close(False, flush, self._client.options.retry_seconds if flush else 0)
 

@@ -29,8 +29,8 @@ from firn.snowflake.identifiers import FullName, Namespace, stored
 
 OPENED_AT_ONCE = 16
 
-PipeOf: TypeAlias = Callable[[TopicPartition], str]
-"""The pipe that a partition's rows go through from now on, as Snowflake keeps its name."""
+PipeOf: TypeAlias = Callable[[TopicPartition], str | None]
+"""The pipe that a partition's rows go through from now on, as Snowflake keeps its name; None where it has none yet."""
 
 
 class UnaccountedRowsError(TerminalError):
@@ -104,7 +104,8 @@ class ChannelFolder:
         """
         recorded = {where: at.channel for where, at in positions.items() if at.channel}
         seen = self._open(_Channel(where, channel.pipe) for where, channel in recorded.items())
-        wanted = {_Channel(where, self._pipe_of(where)) for where in partitions} if self._pipe_of else set()
+        pipes = {where: self._pipe_of(where) for where in partitions} if self._pipe_of else {}
+        wanted = {_Channel(where, pipe) for where, pipe in pipes.items() if pipe}
         if owner.tokens_ahead:
             self._check_known(recorded, seen, replaced)
             self._check_accounted(recorded, seen, {*replaced, *(channel.where for channel in wanted & seen.keys())})

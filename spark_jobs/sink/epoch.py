@@ -20,7 +20,7 @@ from firn.errors import ClaimAgainError, ConfigError, FirnError
 from firn.kafka import cluster
 from firn.kafka.partitions import KafkaPartition, TopicPartition
 from firn.ledger.positions import Ledger
-from firn.ledger.table import LedgerTable
+from firn.ledger.table import LedgerTable, find_ledger_id
 from firn.logs import add_to_log_context
 from firn.operations.run_report import RunReport
 from firn.plural import counted
@@ -153,6 +153,8 @@ class Epoch:
             share_target=context.config.share_target,
             letters=dead_letter_topic(context.config) is not None,
             method=context.config.method,
+            tokens_ahead=self._method.continuous,
+            fold=self._method.fold(context, connection, find_ledger_id(connection, context.namespace) or ""),
         )
         self._parts.report.epoch = ledger.epoch
         self._parts.life.claimed(ledger)

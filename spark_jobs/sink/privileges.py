@@ -60,4 +60,4 @@ def sink_requirements(
     for table in used:
         yield from table_requirements(connection, table)
     if method := registry.find(config.method):
-        yield from method.privileges(connection, namespace)
+        yield from method.privileges(connection, namespace, list(loaders))

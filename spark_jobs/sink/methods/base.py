@@ -32,6 +32,7 @@ from snowflake.connector import SnowflakeConnection
 
 from firn.errors import TerminalError
 from firn.kafka.partitions import TopicPartition
+from firn.ledger.folding import Fold
 from firn.ledger.owner import Owner, Totals
 from firn.ledger.positions import Ledger, Move
 from firn.ledger.table import LedgerTable
@@ -89,13 +90,14 @@ class LedgerUpdate:
 class PartitionRange:
     """Where the rows of one writer come from and go to.
 
-    folder: a local one for files, removed with the task.
+    folder: a local one for files, removed with the task. context: of the sink; made in the task, it never travels.
     """
 
     where: TopicPartition
     table: str
     loader: TableLoader
     folder: Path
+    context: SinkContext
 
 
 class Writer(Protocol):
@@ -251,6 +253,13 @@ class IngestionMethod(Protocol):
         """How many bytes the texts of one row may have; None: as many as Snowflake's types hold."""
         ...
 
+    def fold(self, context: SinkContext, connection: SnowflakeConnection, ledger_id: str) -> Fold:
+        """How a claim of this method takes in what channels of before know, and opens those that it needs itself.
+
+        connection: used between the transactions of the claim.
+        """
+        ...
+
     def driver_side(self, session: EpochSession) -> DriverSide:
         """The method for one epoch."""
         ...
@@ -264,8 +273,13 @@ class IngestionMethod(Protocol):
         """
         ...
 
-    def privileges(self, connection: SnowflakeConnection, namespace: Namespace) -> Sequence[Requirement]:
-        """What the role needs for this method beside the tables, as the objects of this schema are now."""
+    def privileges(
+        self, connection: SnowflakeConnection, namespace: Namespace, tables: Sequence[str]
+    ) -> Sequence[Requirement]:
+        """What the role needs for this method beside the tables, as the objects of this schema are now.
+
+        tables: by their names in the configuration.
+        """
         ...
 
     def leftovers(self, connection: SnowflakeConnection, sink: RetiredSink) -> MethodResidue:

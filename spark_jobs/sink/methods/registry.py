@@ -6,8 +6,9 @@ from firn.connector.config import Method
 from firn.errors import ConfigError
 from spark_jobs.sink.methods.base import IngestionMethod
 from spark_jobs.sink.methods.snowpipe.method import Snowpipe
+from spark_jobs.sink.methods.streaming.method import Streaming
 
-_METHODS: dict[Method, IngestionMethod] = {Method.SNOWPIPE: Snowpipe()}
+_METHODS: dict[Method, IngestionMethod] = {Method.SNOWPIPE: Snowpipe(), Method.SNOWPIPE_STREAMING: Streaming()}
 
 
 def find(method: Method) -> IngestionMethod | None:

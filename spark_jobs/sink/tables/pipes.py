@@ -57,6 +57,15 @@ def user_pipe(connection: SnowflakeConnection, namespace: Namespace, table: str,
     return None
 
 
+def streams_by_its_name(connection: SnowflakeConnection, namespace: Namespace, table: str) -> bool:
+    """Whether the role sees a pipe with the table's own name that takes streamed rows, with a SELECT or without."""
+    text = _definition(connection, namespace, table)
+    try:
+        return text is not None and read_definition(text) is not None
+    except UnreadableError:
+        return True
+
+
 def target_of_pipe(
     connection: SnowflakeConnection, namespace: Namespace, config: SinkConfig, table: str
 ) -> FullName | None:

@@ -102,7 +102,7 @@ class _Range:
     def __init__(self, plan: TaskPlan, work: RangeWork, decoders: tuple[Decoder, Decoder], folder: Path) -> None:
         where, loader, self._work = work.where, plan.loaders[work.where.topic], work
         table = table_for(where.topic, plan.context.config.table_map)
-        target = PartitionRange(where, table, loader, folder)
+        target = PartitionRange(where, table, loader, folder, plan.context)
         self._writer = plan.method.writer(target, session_of(plan.context))
         confirm = partial(confirm_epoch, plan.context, plan.epoch)
         self._tolerance = Tolerance(plan.context, plan.ledger_id, where, work.topic_id, work.letters, folder, confirm)

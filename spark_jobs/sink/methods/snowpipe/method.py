@@ -16,7 +16,10 @@ from snowflake.connector import SnowflakeConnection
 
 from firn.connector.config import BufferConfig
 from firn.errors import ClaimAgainError, FirnError
+from firn.ledger.folding import Fold
 from firn.operations.residue.finding import RetiredSink
+from firn.sinks.channel_folding import ChannelFolder
+from firn.sinks.context import SinkContext
 from firn.snowflake.faults import MissingObjectError
 from firn.snowflake.identifiers import Namespace
 from firn.snowflake.requirements import Requirement
@@ -43,6 +46,10 @@ class Snowpipe:
     time_zone = CLASSIC_ZONE
     row_bytes = None
 
+    def fold(self, context: SinkContext, _connection: SnowflakeConnection, ledger_id: str) -> Fold:
+        """As `IngestionMethod.fold`: this method has no channels of its own."""
+        return ChannelFolder(context, ledger_id)
+
     def driver_side(self, session: EpochSession) -> SnowpipeDriver:
         """As `IngestionMethod.driver_side`."""
         return SnowpipeDriver(session)
@@ -54,7 +61,9 @@ class Snowpipe:
         if isinstance(loader, PipeLoader):
             check_pipe(connection, namespace, table, loader)
 
-    def privileges(self, connection: SnowflakeConnection, namespace: Namespace) -> list[Requirement]:
+    def privileges(
+        self, connection: SnowflakeConnection, namespace: Namespace, _tables: Sequence[str]
+    ) -> list[Requirement]:
         """As `IngestionMethod.privileges`: for the stage."""
         return stage_privileges(connection, namespace)
 

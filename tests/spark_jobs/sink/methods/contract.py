@@ -84,7 +84,14 @@ class Bench:
         """Claim the sink as a new run does, and prepare the method."""
         ledger = LedgerTable(self.namespace, self.context.config.name, uuid.uuid4().hex)
         ledger.ensure(self.driver)
-        claimed = ledger.claim(self.driver, lambda: KAFKA, "earliest", lambda _topic: TABLE)
+        claimed = ledger.claim(
+            self.driver,
+            lambda: KAFKA,
+            "earliest",
+            lambda _topic: TABLE,
+            tokens_ahead=self.method.continuous,
+            fold=self.method.fold(self.context, self.driver, find_ledger_id(self.driver, self.namespace) or ""),
+        )
         session = EpochSession(self.context, self.driver, ledger, claimed.epoch)
         claim = Claim(claimed, ledger.owner(self.driver), {TOPIC: "topic-id"})
         driver_side = self.method.driver_side(session)
@@ -129,7 +136,9 @@ class Epoch:
         task_side = pickle.loads(pickle.dumps(self.driver.task_side))
         folder = self.bench.folder / uuid.uuid4().hex
         folder.mkdir()
-        return task_side.writer(PartitionRange(where, TABLE, VariantLoader(), folder), self._in_session)
+        return task_side.writer(
+            PartitionRange(where, TABLE, VariantLoader(), folder, self.bench.context), self._in_session
+        )
 
     def _in_session(self, work: Callable[[SnowflakeConnection], None]) -> None:
         work(self.bench.task)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +44,8 @@ def writer_for(
     buffer: BufferConfig,
     loader: TableLoader = VariantLoader(),  # noqa: B008 - a value
 ) -> PartitionFiles:
-    target = PartitionRange(TopicPartition("t", 0), "T", loader, folder)
+    nothing: Any = None
+    target = PartitionRange(TopicPartition("t", 0), "T", loader, folder, nothing)
     return PartitionFiles(Stage(Namespace("D", "S"), "s", 1), buffer, target, uploaded)
 
 
