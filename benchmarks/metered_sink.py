@@ -173,7 +173,7 @@ class MeteredSink:
         for move in read:
             folder = self.folder / uuid.uuid4().hex
             folder.mkdir()
-            target = PartitionRange(move.where, self._target, VariantLoader(), folder)
+            target = PartitionRange(move.where, self._target, VariantLoader(), folder, self.context)
             writer = driver_side.task_side.writer(target, self._in_session)
             offsets = np.arange(move.start, min(move.end, move.start + 3), dtype=np.int64)
             metadata = [json.dumps({"topic": self._topic, "offset": int(at)}) for at in offsets]

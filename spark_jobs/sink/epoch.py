@@ -20,7 +20,7 @@ from firn.errors import ClaimAgainError, ConfigError, FirnError
 from firn.kafka import cluster
 from firn.kafka.partitions import KafkaPartition, TopicPartition
 from firn.ledger.positions import Ledger
-from firn.ledger.table import LedgerTable, find_ledger_id
+from firn.ledger.table import LedgerTable
 from firn.logs import add_to_log_context
 from firn.operations.run_report import RunReport
 from firn.plural import counted
@@ -154,7 +154,7 @@ class Epoch:
             letters=dead_letter_topic(context.config) is not None,
             method=context.config.method,
             tokens_ahead=self._method.continuous,
-            fold=self._method.fold(context, connection, find_ledger_id(connection, context.namespace) or ""),
+            fold=self._method.fold(context, connection, self._parts.table.ledger_id(connection) or ""),
         )
         self._parts.report.epoch = ledger.epoch
         self._parts.life.claimed(ledger)

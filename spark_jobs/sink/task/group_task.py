@@ -149,7 +149,7 @@ def _follow(plan: GroupPlan, work: GroupWork, folder: Path, reports: list[Report
 def _opened(plan: GroupPlan, work: PartitionWork, attempt: int, folder: Path, look: TableLook) -> FollowedPartition:
     context, where = plan.context, work.where
     table, loader = table_for(where.topic, context.config.table_map), plan.loaders[where.topic]
-    writer = plan.method.writer(PartitionRange(where, table, loader, folder), session_of(context))
+    writer = plan.method.writer(PartitionRange(where, table, loader, folder, context), session_of(context))
     confirm = partial(confirm_epoch, context, plan.epoch)
     conversion = Conversion(
         lambda letters: Tolerance(context, plan.ledger_id, where, work.topic_id, letters, folder, confirm),

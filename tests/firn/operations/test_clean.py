@@ -6,7 +6,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +27,7 @@ from firn.ledger.rows import LedgerRows
 from firn.ledger.table import LedgerTable
 from firn.operations.clean import Cleaner, FindMethodResidue, Residue, consequences
 from firn.operations.residue.consumer_groups import KafkaResidue
-from firn.operations.residue.finding import RetiredSink
+from firn.operations.residue.finding import Finding, RetiredSink
 from firn.settings import Settings
 from firn.snowflake import transactions as transactions
 from firn.snowflake.connection import connect, execute, query
@@ -35,7 +35,6 @@ from spark_jobs.sink.methods import registry
 from spark_jobs.sink.methods.snowpipe.residue import StageResidue
 from spark_jobs.sink.methods.snowpipe.stage import Stage
 from spark_jobs.sink.tables.pipes import target_of_pipe
-from tests.spark_jobs.sink.methods.appending import Channel, ChannelResidue
 from tests.support.kafka import Topic
 from tests.support.leftovers import NOTHING, LeftSink
 from tests.support.sinks import login_of, wait_until
@@ -126,13 +125,31 @@ def test_all_that_a_sink_left_is_found_and_removed_and_nothing_else(sink: LeftSi
     assert query(sink.connection, f"SELECT N FROM {table}") == [{"N": 1}]
 
 
+@dataclass
+class OtherResidue:
+    """What another method left."""
+
+    names: list[str]
+    newest_epoch: int
+
+    def findings(self) -> list[Finding]:
+        return [Finding("channel", name) for name in self.names]
+
+    def shared(self) -> list[Finding]:
+        return []
+
+    def remove(self, _connection: SnowflakeConnection, epoch: int) -> None:
+        if epoch >= self.newest_epoch:
+            self.names.clear()
+
+
 @pytest.mark.stack
 def test_what_any_method_left_is_found_and_removed_with_the_rest(full: LeftSink) -> None:
     """The sink may have had another method before the one that its configuration names."""
     asked: list[RetiredSink] = []
-    channels = ChannelResidue({TopicPartition(full.topic, 0): Channel(epoch=40)})
+    channels = OtherResidue(["channel-0"], newest_epoch=40)
 
-    def find_channels(_connection: SnowflakeConnection, sink: RetiredSink) -> ChannelResidue:
+    def find_channels(_connection: SnowflakeConnection, sink: RetiredSink) -> OtherResidue:
         asked.append(sink)
         return channels
 
@@ -140,7 +157,7 @@ def test_what_any_method_left_is_found_and_removed_with_the_rest(full: LeftSink)
     found = act.look()
     assert [row[:2] for row in table_of(found) if row[0] == "channel"] == [("channel", "remove")]
     act.clean(found)
-    assert not channels.channels
+    assert not channels.names
     assert full.left() == NOTHING
     assert full.claim().epoch > 41, "above all that the channels knew"
     (sink,) = asked

@@ -126,6 +126,8 @@ class StreamingDriver:
     def finish(self) -> None:
         """As `DriverSide.finish`: folds the channels, and says that no token is ahead of the ledger any more.
 
+        The epoch is sealed first: no task that lives on takes its channel back.
+
         Where rows were rejected that nobody accounted for, the ledger stays as it is: the next claim finds them.
         """
         claim, context = self._claimed, self._session.context
@@ -138,6 +140,7 @@ class StreamingDriver:
             for where, at in ledger.committed.items()
             if (channel := ledger.channels.get(where))
         }
+        epoch = self._session.ledger.seal(self._connection, self._session.epoch)
         try:
             folded = ChannelFolder(context, ledger.ledger_id)(replace(claim.owner, tokens_ahead=True), positions, {})
         except UnaccountedRowsError as error:
@@ -145,5 +148,5 @@ class StreamingDriver:
             return
         totals = sum((update.totals for update in self._updates), Totals())
         settled: dict[TopicPartition, FoldedPosition] = {**folded}
-        self._session.ledger.settle(self._connection, self._session.epoch, settled, totals)
+        self._session.ledger.settle(self._connection, epoch, settled, totals)
         self._updates = []

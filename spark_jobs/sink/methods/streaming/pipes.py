@@ -65,8 +65,8 @@ def _check_defaults(namespace: Namespace, table: str, columns: Columns) -> None:
             f"Each row would be rejected: a default pipe does not fill in the defaults of NOT NULL columns "
             f"({', '.join(refusing)}).",
             where=f"table {namespace.qualified(table)}",
-            next_step=f"Make a pipe {namespace.qualified(table)} whose COPY names the other columns alone, as {_EXAMPLE}; "
-            "or drop NOT NULL.",
+            next_step=f"Make a pipe {namespace.qualified(table)} whose COPY names the other columns alone, as "
+            f"{_EXAMPLE}; or drop NOT NULL.",
         )
     if filled:
         log.warning(

@@ -90,7 +90,7 @@ class Bench:
             "earliest",
             lambda _topic: TABLE,
             tokens_ahead=self.method.continuous,
-            fold=self.method.fold(self.context, self.driver, find_ledger_id(self.driver, self.namespace) or ""),
+            fold=self.method.fold(self.context, self.driver, ledger.ledger_id(self.driver) or ""),
         )
         session = EpochSession(self.context, self.driver, ledger, claimed.epoch)
         claim = Claim(claimed, ledger.owner(self.driver), {TOPIC: "topic-id"})
