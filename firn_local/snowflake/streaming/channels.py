@@ -95,6 +95,8 @@ class Channels:
         self._store, self.settings = store, settings
         self._changed = threading.Condition()
         self._open: dict[Key, OpenChannel] = {}
+        self.bytes_taken = 0
+        """Of rows before compression, which is what the service bills."""
 
     def open(
         self, pipe: Pipe, name: str, *, fail_on_uncommitted: bool, offset_token: str | None
@@ -140,6 +142,7 @@ class Channels:
             due = now + self.settings.delay
             channel.pending.append(PendingBatch(pipe, lines, end_token, channel.row, now, due))
             channel.answered = (sequencer, request_id)
+            self.bytes_taken += lines.nbytes
             channel.row_sequencer += 1
             self._changed.notify_all()
             return channel.continuation
