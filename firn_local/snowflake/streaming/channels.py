@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from firn_local.snowflake.store import channel_table
 from firn_local.snowflake.store.channel_table import ChannelRow
@@ -142,7 +143,7 @@ class Channels:
             due = now + self.settings.delay
             channel.pending.append(PendingBatch(pipe, lines, end_token, channel.row, now, due))
             channel.answered = (sequencer, request_id)
-            self.bytes_taken += lines.nbytes
+            self.bytes_taken += pc.sum(pc.binary_length(lines)).as_py() or 0
             channel.row_sequencer += 1
             self._changed.notify_all()
             return channel.continuation
