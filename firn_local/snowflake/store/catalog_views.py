@@ -38,6 +38,10 @@ _TABLES = (
     .replace("'TABLE' as kind", f"coalesce({_TABLE_NOTED.format('kind')}, 'TABLE') as kind")
     .replace("'' as cluster_by", f"coalesce({_TABLE_NOTED.format('cluster_by')}, '') as cluster_by")
     .replace("'N' as enable_schema_evolution", f"{_FLAG.format('evolves')} as enable_schema_evolution")
+    .replace(
+        "'OFF' as change_tracking",
+        "case when counted.comment like '%\"tracked\"%' then 'ON' else 'OFF' end as change_tracking",
+    )
     .replace("'N' as is_immutable", f"'N' as is_immutable, {_FLAG.format('interactive')} as is_interactive")
     .replace(
         "from information_schema.tables",
