@@ -45,7 +45,7 @@ class ViewRows:
         return self._named(query, view, {})
 
     def bases(self, view: Place) -> list[Place]:
-        """The tables whose rows a view has, each once, in the order of its text. Raises where no stream may be on it."""
+        """The tables whose rows a view has, each once, in the order of its text. Raises where no stream may be."""
         found: list[Place] = []
 
         def remember(table: Place) -> str:
