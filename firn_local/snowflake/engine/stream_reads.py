@@ -29,6 +29,7 @@ from firn_local.snowflake.store import table_annotations
 from firn_local.snowflake.transactions.locks import Claim
 
 T = TypeVar("T")
+_IS_VIEW = "SELECT 1 FROM duckdb_views() WHERE database_name = ? AND schema_name = ? AND view_name = ?"
 UNAVAILABLE = (707, "02000")
 """Time travel data is not available: also of what a stale stream would need."""
 
@@ -221,8 +222,8 @@ def _moment(session: Session, value: Expr, *, is_offset: bool) -> datetime:
 def _changes_clause(session: Session, statement: Statement, table: exp.Table) -> str:
     clause = table.args["changes"]
     name = statement.full_name(table)
-    kind = "TABLE" if session.account.tracked.named(name) is not None else "VIEW"
-    source = Source(session.duck, session.account.tracked, name, kind)
+    is_view = session.duck.execute(_IS_VIEW, name.split(".", 2)).fetchall() != []
+    source = Source(session.duck, session.account.tracked, name, "VIEW" if is_view else "TABLE")
     tables = tracked_bases(session, source, name)
     until = session.account.versions.now()
     if (end := clause.args.get("end")) is not None:
