@@ -36,9 +36,8 @@ class Source:
     def changes(self, span: Span, *, append_only: bool = False) -> str:
         """The changes of a span, with METADATA columns."""
         if append_only:
-            return row_versions.as_inserts(
-                self._over(lambda t, names: row_versions.added(t, names, span)), self._columns
-            )
+            rows = self._over(lambda table, names: row_versions.added(table, names, span))
+            return row_versions.as_inserts(f"({rows})", self._columns)
         if self._is_joined():
             old, new = self.at(span.since), self.at(max(span.until, span.since))
         else:
