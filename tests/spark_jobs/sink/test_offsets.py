@@ -287,17 +287,20 @@ class Sink:
         """A streaming run that claims, and is killed."""
         self.table.ensure(self.connection)
         run = LedgerTable(self.table._namespace, self.config.name, "a-run")
-        run.claim(
-            self.connection,
-            lambda: partitions_of(self.admin, self.config),
-            "earliest",
-            lambda _: self.topic.table,
-            method="SNOWPIPE_STREAMING",
-            tokens_ahead=True,
-            fold=FakeFold(gone),
-        )
-        statement = "UPDATE FIRN_OFFSETS SET UPDATED_AT = DATEADD(HOUR, -1, UPDATED_AT) WHERE SINK = ? AND TOPIC = ''"
-        execute(self.connection, statement, (self.config.name,))
+        try:
+            run.claim(
+                self.connection,
+                lambda: partitions_of(self.admin, self.config),
+                "earliest",
+                lambda _: self.topic.table,
+                method="SNOWPIPE_STREAMING",
+                tokens_ahead=True,
+                fold=FakeFold(gone),
+            )
+        finally:
+            ago = "UPDATED_AT = DATEADD(HOUR, -1, UPDATED_AT)"
+            statement = f"UPDATE FIRN_OFFSETS SET {ago} WHERE SINK = ? AND TOPIC = ''"
+            execute(self.connection, statement, (self.config.name,))
 
     def tables(self) -> TablePositions:
         return TablePositions(self.connection, self.table._namespace, self.config, target_of_pipe)
