@@ -14,7 +14,7 @@ import os
 import textwrap
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -25,7 +25,7 @@ from firn import proxy
 from firn.channels.faults import ChannelInvalidError, translated
 from firn.channels.recorded import ChannelSeen
 from firn.channels.tokens import Token
-from firn.errors import ConfigError, FirnError
+from firn.errors import ConfigError, FirnError, TransientError
 from firn.keys import private_key_der
 from firn.proxy import ProxyConfig
 from firn.settings import Settings
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from snowflake.ingest.streaming.channel_status import ChannelStatus
     from snowflake.ingest.streaming.streaming_ingest_channel import StreamingIngestChannel
 
-Row: TypeAlias = msgspec.Raw | dict[str, msgspec.Raw | bytes]
-"""A row: one JSON object in UTF-8 without a line break; or its fields, as JSON or, for BINARY columns, as bytes."""
+Row: TypeAlias = msgspec.Raw
+"""One JSON object in UTF-8, without a line break."""
 
 ADDRESS_NAMED_BY = "FIRN_SNOWFLAKE_STREAMING_URL, or snowflake.url.name of the connector"
 LOOK_SECONDS = 0.25
@@ -156,8 +156,19 @@ class ChannelClient:
         with _client_environment(self._login, self._settings):
             from snowflake.ingest.streaming import StreamingIngestClient
 
-            with self.translated("client"):
-                return StreamingIngestClient(f"firn-{os.getpid()}", database, schema, pipe, properties=properties)
+            try:
+                with self.translated("client"):
+                    return StreamingIngestClient(f"firn-{os.getpid()}", database, schema, pipe, properties=properties)
+            except TransientError:
+                self._blame_the_proxy(properties)
+                raise
+
+    def _blame_the_proxy(self, properties: Mapping[str, str]) -> None:
+        """Raise what is wrong with the proxy, if anything: the SDK says only that there was no answer."""
+        if through := self._login.proxy:
+            host, port = properties["host"], int(properties["port"])
+            if not proxy.bypasses(through, host):
+                proxy.probe(through, host, port, secure=True, timeout=self.options.answer_seconds)
 
 
 class OpenChannel:
@@ -175,8 +186,8 @@ class OpenChannel:
             try:
                 self._channel.append_rows(rows, str(first), str(last))
             except ValueError:
-                # A pipe that wants bytes in hex or UTF-8 makes the SDK look at the fields of every row.
-                self._channel.append_rows([_fields(row) for row in rows], str(first), str(last))
+                # Where a pipe says how it reads bytes, the SDK looks at the fields of every row for some to encode.
+                self._channel.append_rows(list(map(_FIELDS.decode, rows)), str(first), str(last))
 
     def push(self) -> None:
         """Send what was appended now, without waiting for more. Raises ChannelInvalidError."""
@@ -199,10 +210,6 @@ class OpenChannel:
         self._client.forget(self.name)
         with suppress(FirnError), self._client.translated(self.name):
             self._channel.close(False, flush, self._client.options.retry_seconds if flush else 0)
-
-
-def _fields(row: Row) -> dict[str, msgspec.Raw | bytes]:
-    return row if isinstance(row, dict) else dict[str, msgspec.Raw | bytes](_FIELDS.decode(row))
 
 
 def seen_of(status: ChannelStatus) -> ChannelSeen:

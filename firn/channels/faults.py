@@ -41,6 +41,7 @@ _SATURATED = {"ReceiverSaturated", "MemoryThresholdExceeded", "MemoryThresholdEx
 _INVALID = {
     "BinaryInputFormatChanged",
     "ChannelClosedByUser",
+    "ChannelNotFound",
     "ClosedChannelError",
     "ClosedClientError",
     "InputChannelClosed",

@@ -120,7 +120,7 @@ class Writer(Protocol):
     def flush(self) -> list[Receipt]:
         """Hand over what was taken, and give a receipt for each part of it since the last flush.
 
-        Receipts cover each row once and no other. Nothing counts before `flush`.
+        Receipts cover each row once and no other. Rows of a method that is not continuous count no earlier.
         """
         ...
 

@@ -41,6 +41,7 @@ def refused(status: int, code: str, api: str = "open_channel") -> str:
         ("InvalidChannelError", INVALID + refused(400, "STALE_CONTINUATION_TOKEN_SEQUENCER"), ChannelInvalidError),
         ("InvalidChannelError", INVALID + EXHAUSTED + refused(503, "BUSY"), ChannelInvalidError),
         ("ClosedChannelError", "Channel is closed", ChannelInvalidError),
+        ("ChannelNotFound", "Channel ch not found", ChannelInvalidError),
         ("SfApiUserError", refused(404, "ERR_CHANNEL_DOES_NOT_EXIST_OR_IS_NOT_AUTHORIZED"), ChannelInvalidError),
         ("SfApiUserError", refused(404, "ERR_PIPE_DOES_NOT_EXIST_OR_NOT_AUTHORIZED"), MissingObjectError),
         (

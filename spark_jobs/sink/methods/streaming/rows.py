@@ -2,8 +2,8 @@
 
 Keys are column names as Snowflake keeps them, for the default pipe matches by name; a field that has no value is left
 out. Values are of the types that Snowflake takes for a column: numbers with all their digits, texts of dates and times
-in ISO 8601, JSON for semi-structured columns, bytes for BINARY, which the client encodes as the pipe asks for
-(https://docs.snowflake.com/en/user-guide/snowpipe-streaming/snowpipe-streaming-table-support). To a pipe of the user's
+in ISO 8601, JSON for semi-structured columns, hex for BINARY ("Supported data types" of
+https://docs.snowflake.com/en/user-guide/snowpipe-streaming/snowpipe-streaming-table-support). To a pipe of the user's
 own the row is the whole record, which its SELECT reads as $1.
 Not for what the values are (`columns`, `metadata`), nor for appending them (`writer`).
 """
@@ -19,12 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.channels.client import Row
-from firn.snowflake.columns import CONTENT, METADATA, TIMESTAMPS, Column, Kind
+from firn.snowflake.columns import CONTENT, METADATA, TIMESTAMPS, Kind
 from spark_jobs.sink.decode.base.capacity import string_array
 from spark_jobs.sink.decode.base.scalars import quoted
 from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, TableLoader, VariantLoader
 
-_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _TO_ESCAPE = r'["\\\x00-\x1f]'
 _NOT_FINITE = r"^[+-]?[a-zA-Z]"
 
@@ -42,25 +41,12 @@ def rows_of(loader: TableLoader, columns: Sequence[pa.StringArray]) -> list[Row]
 
 
 def _typed(loader: ColumnsLoader, columns: Sequence[pa.StringArray]) -> list[Row]:
-    given = [(column, texts) for column, texts in zip(loader.columns, columns, strict=True) if _written(column, texts)]
-    binary = [(column.name, texts) for column, texts in given if column.type.kind is Kind.BINARY]
-    fields = [_field(c.name, _VALUES[c.type.kind](texts)) for c, texts in given if c.type.kind is not Kind.BINARY]
-    rows = _raw(_objects(fields)) if fields else [msgspec.Raw(b"{}") for _ in range(len(columns[0]))]
-    for name, texts in binary:
-        _put_bytes(rows, name, texts)
-    return rows
-
-
-def _written(column: Column, texts: pa.StringArray) -> bool:
-    return not column.generated and column.type.kind in _VALUES and texts.null_count < len(texts)
-
-
-def _put_bytes(rows: list[Row], name: str, texts: pa.StringArray) -> None:
-    """Add a field of bytes to the rows that have any. texts: upper-case hex."""
-    for at in np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False)).tolist():
-        row = rows[at]
-        fields = row if isinstance(row, dict) else dict[str, msgspec.Raw | bytes](_FIELDS.decode(row))
-        rows[at] = fields | {name: bytes.fromhex(texts[at].as_py())}
+    fields = [
+        _field(column.name, _VALUES[column.type.kind](texts))
+        for column, texts in zip(loader.columns, columns, strict=True)
+        if not column.generated and column.type.kind in _VALUES and texts.null_count < len(texts)
+    ]
+    return _raw(_objects(fields)) if fields else [msgspec.Raw(b"{}") for _ in range(len(columns[0]))]
 
 
 def _field(name: str, values: pa.StringArray) -> pa.StringArray:
@@ -122,7 +108,7 @@ _VALUES: dict[Kind, Callable[[pa.StringArray], pa.StringArray]] = {
     Kind.FLOAT: _floats,
     Kind.BOOLEAN: _as_they_are,
     Kind.VARCHAR: _strings,
-    Kind.BINARY: _as_they_are,
+    Kind.BINARY: _strings,
     Kind.DATE: _strings,
     Kind.TIME: _strings,
     **dict.fromkeys(TIMESTAMPS, _moments),
