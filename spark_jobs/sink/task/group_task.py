@@ -23,6 +23,7 @@ from typing import Protocol
 from firn.channels.faults import ChannelInvalidError
 from firn.errors import AuthenticationError, FirnError, PrivilegeError, TransientError
 from firn.kafka import cluster
+from firn.kafka.fetching import BATCH_BYTES, BATCH_RECORDS
 from firn.kafka.follower import FollowedBatch, Follower
 from firn.kafka.group_documents import GroupDocuments, GroupInUseError
 from firn.kafka.partitions import TopicPartition
@@ -129,7 +130,9 @@ def run_group(plan: GroupPlan, groups: Iterator[GroupWork]) -> Iterator[str]:
 
 def _follow(plan: GroupPlan, work: GroupWork, folder: Path, reports: list[Report]) -> None:
     partitions: dict[TopicPartition, FollowedPartition] = {}
-    follower = Follower(plan.context.kafka)
+    buffer = plan.context.config.buffer
+    limits = {"records": min(buffer.records, BATCH_RECORDS), "size": min(buffer.bytes, BATCH_BYTES)}
+    follower = Follower(plan.context.kafka, **limits)
     try:
         looks = {topic: TableLook(plan.context, topic, loader) for topic, loader in plan.loaders.items()}
         for each in work.partitions:
