@@ -145,7 +145,7 @@ class Driver:
             self._last = [*self._last[-5:], line.decode(errors="replace").rstrip()]
             event = _event(line)
             data = event.get("firn_data", {})
-            if event.get("firn_event") == "committed" and "commit_seconds" in data:
+            if event.get("firn_event") == "committed" and data.get("files"):
                 staged = time.time() - float(data["commit_seconds"])
                 self._staged.append((self._staged[-1][0] + int(data["rows"]), staged))
 
