@@ -14,7 +14,9 @@ from typing import Any
 import hypothesis
 import pytest
 
+from firn.connector.config import Method
 from firn.settings import PROJECT_ROOT, Settings, load_settings
+from tests.support import methods
 
 FIRN = Path(sys.executable).with_name("firn")
 STOP_SECONDS = 120
@@ -91,6 +93,19 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.register_profile("same examples", derandomize=True)
     if config.option.markexpr == "not full":
         hypothesis.settings.load_profile("same examples")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests marked `both_methods` run with each ingestion method."""
+    methods.parametrize(metafunc)
+
+
+@pytest.fixture
+def ingestion_method(request: pytest.FixtureRequest) -> Iterator[Method]:
+    """The method of a test that is marked `both_methods`: configurations of `tests.support.sinks` have it."""
+    methods.choose(request.param)
+    yield request.param
+    methods.choose(Method.SNOWPIPE)
 
 
 class Homes:

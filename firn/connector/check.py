@@ -56,7 +56,6 @@ class Check:
     faults: list[Fault] = field(default_factory=list)
     warnings: list[Warned] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
-    pending: list[str] = field(default_factory=list)
     overridden: dict[str, tuple[Any, str]] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:

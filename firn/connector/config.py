@@ -141,7 +141,7 @@ class MetricsConfig:
 
 @dataclass(frozen=True)
 class SinkConfig:
-    """What one sink does. `pending` names what was checked in full but cannot be run yet, each with a sentence."""
+    """What one sink does."""
 
     name: str
     topics: tuple[str, ...] = ()
@@ -173,4 +173,3 @@ class SinkConfig:
     heartbeat_seconds: float = 30.0
     share_target: bool = False
     metrics: MetricsConfig = MetricsConfig()
-    pending: tuple[str, ...] = ()

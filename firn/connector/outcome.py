@@ -64,7 +64,6 @@ class CheckedConfig:
     faults: tuple[Fault, ...]
     warnings: tuple[Warned, ...]
     effective: tuple[Effective, ...]
-    pending: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
     config: SinkConfig | None = None
 

@@ -63,7 +63,6 @@ def check_sink_config(raw: Mapping[str, str], *, where: str, resolver: Resolver 
         # What is wrong is not also without effect.
         warnings=tuple(_named(warned) for warned in check.warnings if warned.name not in faulty),
         effective=tuple(map(_named, effective_values(check, value, key))),
-        pending=tuple(check.pending),
         unchecked=tuple(check.unchecked),
         config=config,
     )
@@ -107,7 +106,6 @@ def _config(check: Check, value: ConverterConfig, key: ConverterConfig) -> SinkC
         heartbeat_seconds=get("firn.heartbeat.seconds"),
         share_target=get("firn.share.target"),
         metrics=MetricsConfig(get("firn.metrics.port"), get("firn.metrics.host")),
-        pending=tuple(check.pending),
     )
 
 

@@ -28,7 +28,7 @@ _FLUSH_MINIMUM = {Method.SNOWPIPE: 10, Method.SNOWPIPE_STREAMING: 1}
 
 
 def apply_rules(check: Check) -> None:
-    """All rules but those of converters; faults, warnings and pending sentences go into the check."""
+    """All rules but those of converters; faults and warnings go into the check."""
     for name, parameter in PARAMETERS.items():
         if parameter.required and not check.has(name):
             check.fault(name, "is required")
@@ -85,7 +85,6 @@ def _method(check: Check) -> None:
     if check.streaming_class and check.method is Method.SNOWPIPE:
         check.fault("snowflake.ingestion.method", "contradicts connector.class, which streams", ("SNOWPIPE_STREAMING",))
     if check.method is Method.SNOWPIPE_STREAMING:
-        check.pending.append("Method SNOWPIPE_STREAMING is still to come; use SNOWPIPE.")
         if check.has("snowflake.user.name") and not check.has("snowflake.role.name"):
             check.fault("snowflake.role.name", "is required with SNOWPIPE_STREAMING")
         check_streaming(check)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from firn.connector.config import ConverterConfig, SinkConfig, SnowflakeConfig
-from firn.errors import ConfigError
 from firn.kafka.client import KafkaClient, kafka_client, needs_secret
 from firn.keys import IN_CONNECTOR
 from firn.registry.login import RegistryLogin, login_from_config, login_from_secret
@@ -62,17 +61,6 @@ def kafka_login(config: SinkConfig, settings: Settings) -> KafkaClient:
     if needs_secret(config.kafka):
         secret = read_secret(settings, settings.kafka_secret_id, KafkaSecret)
     return kafka_client(settings, secret, config.kafka)
-
-
-def check_runnable(config: SinkConfig) -> None:
-    """Raise ConfigError for what is valid and cannot be run yet."""
-    if config.pending:
-        lines = "\n".join(f"  {each}" for each in config.pending)
-        raise ConfigError(
-            f"The configuration is valid, but this cannot be run yet:\n{lines}",
-            where=f"sink {config.name}",
-            next_step="Change these parameters; `firn sink validate` shows all of them.",
-        )
 
 
 def registry_login(config: SinkConfig, converter: ConverterConfig, settings: Settings) -> RegistryLogin | None:

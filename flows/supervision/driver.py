@@ -26,7 +26,7 @@ from firn.operations.log_files import driver_log
 from firn.operations.run_report import RunReport
 from firn.secrets import secret_reader
 from firn.settings import Settings
-from firn.sinks.context import SinkContext, check_runnable, resolve
+from firn.sinks.context import SinkContext, resolve
 from firn.supervisor.driver import DriverResult, read_result
 from firn.supervisor.job import Result
 from firn.supervisor.launcher import SparkLauncher
@@ -86,7 +86,6 @@ class Place:
     def read(self) -> SinkContext:
         """The sink's configuration and credentials, as they are now. Raises ConfigError and those of secrets."""
         config = load_sink_config(self.config, Resolver(secret_reader(self.settings)))
-        check_runnable(config)
         return resolve(config, self.settings)
 
     def launch(self, on_line: Callable[[str], None], *, once: bool = False) -> Driver:

@@ -31,7 +31,6 @@ from firn.settings import Settings, load_settings
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from firn.connector.config import SinkConfig
     from firn.sinks.context import SinkContext
 
 EXIT_SECONDS = 80.0
@@ -72,20 +71,16 @@ def _run(config_file: Path, *, once: bool, stop: threading.Event) -> dict[str, o
     with ThreadPoolExecutor(1, "firn-spark") as starter:
         # The JVM needs its seconds on another core than Python's imports, so these come afterwards.
         starting = starter.submit(_start_spark, settings, config.name, CREDENTIALS | resolver.variables)
-        from firn.sinks.context import check_runnable, resolve
+        from firn.sinks.context import resolve
         from spark_jobs.sink.run import SinkRun
         from spark_jobs.sink.spark.engine import SparkEngine
 
-        def context_of(config: SinkConfig) -> SinkContext:
-            check_runnable(config)
-            return resolve(config, settings)
-
         def reload() -> SinkContext:
-            return context_of(load_sink_config(config_file, resolver))
+            return resolve(load_sink_config(config_file, resolver), settings)
 
         try:
             # Not read once more: the environment lacks what Spark must not inherit, until Spark is there.
-            context = context_of(config)
+            context = resolve(config, settings)
             engine = SparkEngine(starting.result(), config.name)
             return SinkRun(context, engine, once=once, stop=stop, reload=reload).run().as_dict()
         finally:

@@ -59,5 +59,4 @@ def sink_requirements(
     used += [RequiredTable(namespace.full_name(name), own) for name in (rows.TABLE, control.TABLE, requests.TABLE)]
     for table in used:
         yield from table_requirements(connection, table)
-    if method := registry.find(config.method):
-        yield from method.privileges(connection, namespace, list(loaders))
+    yield from registry.of(config.method).privileges(connection, namespace, list(loaders))

@@ -82,11 +82,9 @@ class _Tables:
         if shape is None:
             return [LiveCheck(subject, "ok", f"will be made (role {self.role} sees none)")]
         try:
-            if isinstance(loader, PipeLoader):
-                if method := registry.find(self.config.method):
-                    method.check_table(self.connection, self.namespace, table, loader)
-            else:
+            if not isinstance(loader, PipeLoader):
                 check_columns(written(filled), shape.columns, loader)
+            registry.of(self.config.method).check_table(self.connection, self.namespace, table, loader)
         except ConfigError as error:
             return [LiveCheck(subject, "failed", error.what, error.next_step)]
         return [LiveCheck(subject, "ok", self._description(table, loader, len(shape.columns)))]

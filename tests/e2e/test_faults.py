@@ -88,6 +88,7 @@ def test_a_driver_that_is_asked_to_end_in_mid_batch_ends_it_and_then_itself(stac
     exactly_once(stack.settings, topic, {0: 60})
 
 
+@pytest.mark.both_methods
 @pytest.mark.full
 def test_two_first_starts_at_once_land_every_record_once(stack, tmp_path: Path) -> None:
     topic = Topic(stack.settings, "twins")

@@ -29,6 +29,7 @@ def own_stack(new_stack: Callable[[str], Any]) -> Any:
     return new_stack("harmed")
 
 
+@pytest.mark.both_methods
 @pytest.mark.parametrize("server", ["kafka", "schema-registry"])
 def test_a_server_that_dies_and_comes_back_costs_no_record(own_stack: Any, tmp_path: Path, server: str) -> None:
     settings = own_stack.settings

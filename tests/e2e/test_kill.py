@@ -44,6 +44,7 @@ def running(stack, file: Path) -> bool:
     return bool(sql(stack.settings, f"SELECT 1 FROM FIRN_SINKS WHERE SINK = '{name}' AND STATE = 'running'"))
 
 
+@pytest.mark.both_methods
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full)])
 def test_ctrl_c_and_a_supervisors_term_end_a_sink_with_its_report(stack, tmp_path: Path, number: int) -> None:
     topic = Topic(stack.settings, "ctrlc")
@@ -61,6 +62,7 @@ def test_ctrl_c_and_a_supervisors_term_end_a_sink_with_its_report(stack, tmp_pat
     wait_until(lambda: not any(child.is_running() for child in family), what="nothing lives on")
 
 
+@pytest.mark.both_methods
 def test_a_killed_command_takes_spark_with_it(stack, tmp_path: Path) -> None:
     topic = Topic(stack.settings, "orphan")
     topic.send(framed(topic.register(SCHEMA), SCHEMA, [{"id": 1}]))
@@ -73,6 +75,7 @@ def test_a_killed_command_takes_spark_with_it(stack, tmp_path: Path) -> None:
         wait_until(lambda: not any(child.is_running() for child in family), seconds=90, what="Spark ends")
 
 
+@pytest.mark.both_methods
 @pytest.mark.full
 def test_a_killed_driver_loses_and_doubles_nothing(stack, tmp_path: Path) -> None:
     topic = Topic(stack.settings, "kill")

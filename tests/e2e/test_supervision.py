@@ -84,6 +84,7 @@ def total(stack, topic: Topic) -> int:
     return sum(committed(stack.settings, topic).values())
 
 
+@pytest.mark.both_methods
 def test_a_killed_driver_is_started_again_and_stop_ends_the_sink(stack, tmp_path: Path, flowing: Flowing) -> None:
     topic = flowing.topic
     file, log = connector_file(tmp_path, topic, buffer__flush__time="10"), tmp_path / "log"
@@ -105,6 +106,7 @@ def test_a_killed_driver_is_started_again_and_stop_ends_the_sink(stack, tmp_path
     assert landed(stack.settings, topic) == [(0, offset) for offset in range(sent)]
 
 
+@pytest.mark.both_methods
 @pytest.mark.full
 def test_a_paused_sink_waits_for_its_resume(stack, tmp_path: Path, flowing: Flowing) -> None:
     topic = flowing.topic
@@ -123,6 +125,7 @@ def test_a_paused_sink_waits_for_its_resume(stack, tmp_path: Path, flowing: Flow
     assert landed(stack.settings, topic) == [(0, offset) for offset in range(sent)]
 
 
+@pytest.mark.both_methods
 @pytest.mark.full
 def test_a_broker_that_hangs_is_a_stall_within_a_minute_and_recovers(
     new_stack: Callable[[str], Any], tmp_path: Path

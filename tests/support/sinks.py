@@ -15,6 +15,7 @@ from firn.settings import Settings
 from firn.snowflake.connection import SnowflakeLogin, connect, execute, login_from, query
 from firn.snowflake.identifiers import Namespace
 from firn.snowflake.statements import run_statements
+from tests.support import methods
 from tests.support.kafka import Topic
 
 JSON = {
@@ -29,7 +30,8 @@ def connector(topic: Topic, **parameters: str | None) -> dict[str, str]:
     extra = {name.replace("__", "."): value for name, value in parameters.items()}
     mapping = f"{topic.name}:{topic.table}"
     own = {"name": f"s_{topic.table}", "topics": topic.name, "snowflake.topic2table.map": mapping}
-    return {name: value for name, value in (own | extra).items() if value is not None}
+    chosen = methods.of_running_test()
+    return {name: value for name, value in (own | chosen | extra).items() if value is not None}
 
 
 def connector_file(folder: Path, topic: Topic, **parameters: str) -> Path:

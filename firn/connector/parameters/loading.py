@@ -14,7 +14,8 @@ METHOD = group(
     honoured(
         "snowflake.ingestion.method",
         r.one_of("SNOWPIPE", "SNOWPIPE_STREAMING"),
-        "SNOWPIPE stages files and copies them. SNOWPIPE_STREAMING is checked in full and cannot be run yet.",
+        "SNOWPIPE stages files and copies them, batch by batch. SNOWPIPE_STREAMING appends rows to channels as they "
+        "are read. Which to take, and how to switch: docs/methods.md.",
         "SNOWPIPE",
     ),
     honoured(

@@ -78,17 +78,15 @@ def summary(report: RunReport) -> str:
 
 
 def _check(file: Path) -> None:
-    """Print the configuration's warnings. Raises ConfigError for its faults, and for what cannot be run yet."""
+    """Print the configuration's warnings. Raises ConfigError for its faults."""
     from firn.connector.file import read_connector_file
     from firn.connector.parse import check_sink_config
     from firn.connector.references import Resolver
     from firn.secrets import secret_reader
     from firn.settings import load_settings
-    from firn.sinks.context import check_runnable
 
     resolver = Resolver(secret_reader(load_settings()))
     checked = check_sink_config(read_connector_file(file), where=str(file), resolver=resolver)
-    config = checked.require()
+    checked.require()
     for warned in checked.warnings:
         say(f"Warning: {warned}")
-    check_runnable(config)

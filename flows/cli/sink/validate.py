@@ -41,7 +41,6 @@ class _Outcome:
             "valid": not self.checked.faults,
             "faults": self.faults(),
             "warnings": self.warnings(),
-            "pending": list(self.checked.pending),
             "effective": self.effective(),
             "live": None if self.live is None else [check.row() for check in self.live],
         }
@@ -121,8 +120,6 @@ def _print(outcome: _Outcome) -> None:
         print_rows(rows, columns=_FAULTS, title="Faults", widths=_WIDTHS)
     if checked.warnings:
         print_rows(outcome.warnings(), columns=_WARNINGS, title="Warnings", widths=_WIDTHS)
-    if checked.pending:
-        print_rows([{"what": each} for each in checked.pending], columns=("what",), title="Valid, cannot be run yet")
     print_rows(outcome.effective(), columns=_EFFECTIVE, title="Effective values", widths=_WIDTHS)
     if outcome.live is not None:
         from firn.operations.validation.live_check import COLUMNS

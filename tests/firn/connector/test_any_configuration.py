@@ -62,5 +62,5 @@ def test_no_secret_is_ever_printed(names: list[str], shape: str, rest: dict[str,
     raw = MINIMAL | rest | dict.fromkeys(names, shape.replace("{}", SECRET).replace("{{", "{").replace("}}", "}"))
     checked = check_sink_config(raw, where="x")
     assert SECRET not in repr(checked)
-    assert SECRET not in "".join(map(str, (*checked.faults, *checked.warnings, *checked.pending)))
+    assert SECRET not in "".join(map(str, (*checked.faults, *checked.warnings)))
     assert SECRET not in refusal(checked)

@@ -37,7 +37,7 @@ def test_everything_about_errors_takes_effect() -> None:
         **{"errors.log.enable": "true", "errors.log.include.messages": "true"},
     }
     found = checked(**given)
-    assert (found.faults, found.warnings, found.pending) == ((), (), ())
+    assert (found.faults, found.warnings) == ((), ())
     assert config(**given).errors == ErrorsConfig("all", True, True, "dlq-orders", -1, True)
     assert {line.effect for line in found.effective if line.name.startswith("errors.")} == {"honoured"}
 

@@ -91,14 +91,13 @@ def test_buffers_have_the_defaults_of_their_method() -> None:
     assert parse_sink_config(MINIMAL | {"buffer.flush.time": "-5"}, where="x").buffer.seconds == 10
 
 
-def test_what_cannot_run_yet_is_valid_and_said() -> None:
+def test_the_class_of_the_v4_connector_implies_its_method() -> None:
     raw = MINIMAL | {
         "connector.class": "com.snowflake.kafka.connector.SnowflakeStreamingSinkConnector",
     }
     config = parse_sink_config(raw, where="x")
     assert config.method is Method.SNOWPIPE_STREAMING
-    assert config.pending == ("Method SNOWPIPE_STREAMING is still to come; use SNOWPIPE.",)
-    assert parse_sink_config(MINIMAL, where="x").pending == ()
+    assert parse_sink_config(MINIMAL, where="x").method is Method.SNOWPIPE
 
 
 def test_the_v4_connector_streams() -> None:
@@ -267,7 +266,6 @@ def test_tables_evolve_as_they_say_themselves_unless_the_file_says_it() -> None:
     assert parse_sink_config(typed, where="x").auto_evolve is None
     assert parse_sink_config(typed | {"auto.evolve": "true"}, where="x").auto_evolve is True
     assert parse_sink_config(typed | {"auto.evolve": "false"}, where="x").auto_evolve is False
-    assert parse_sink_config(typed, where="x").pending == ()
 
 
 def test_evolution_without_typed_columns_is_warned_of() -> None:

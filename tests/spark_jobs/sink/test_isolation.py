@@ -21,6 +21,7 @@ from tests.support.sinks import committed, connector, landed, sql
 pytestmark = pytest.mark.stack
 
 
+@pytest.mark.both_methods
 def test_read_committed_leaves_out_what_was_aborted_and_waits_for_what_is_open(
     settings: Settings, new_run: Callable[..., SinkRun]
 ) -> None:

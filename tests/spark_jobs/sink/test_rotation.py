@@ -49,6 +49,7 @@ def send(topic: Topic, first: int) -> None:
         topic.send((b'{"n": %d}' % n for n in range(first, first + RECORDS)), partition=partition)
 
 
+@pytest.mark.both_methods
 def test_records_flow_through_a_rotation_each_once(user: OwnUser, own: Settings, spark: Engine) -> None:
     topic, stop = Topic(own, "rotation"), threading.Event()
     send(topic, 0)
@@ -72,6 +73,7 @@ def test_records_flow_through_a_rotation_each_once(user: OwnUser, own: Settings,
     exactly_once(own, topic, dict.fromkeys(range(topic.partitions), 3 * RECORDS))
 
 
+@pytest.mark.both_methods
 def test_a_key_removed_before_the_secret_knows_the_new_one_stops_the_sink(
     user: OwnUser, own: Settings, spark: Engine
 ) -> None:

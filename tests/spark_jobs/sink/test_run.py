@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -43,6 +42,7 @@ def running(run: SinkRun, stop: threading.Event) -> Iterator[Future[RunReport]]:
             stop.set()
 
 
+@pytest.mark.both_methods(quick=True)
 def test_rows_carry_content_and_metadata(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "meta")
     schema_id = topic.register(V1)
@@ -62,6 +62,7 @@ def test_rows_carry_content_and_metadata(settings: Settings, new_run: NewRun) ->
     assert "headers" not in unkeyed
 
 
+@pytest.mark.both_methods(quick=True)
 def test_running_again_adds_exactly_the_new_records(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "again")
     topic.send(items(topic, 30))
@@ -79,7 +80,7 @@ def test_running_again_adds_exactly_the_new_records(settings: Settings, new_run:
 def totals_of(settings: Settings, topic: Topic) -> dict[str, int]:
     """What the ledger says the topic's sink has brought over all its runs."""
     statement = f"SELECT DOCUMENT FROM FIRN_OFFSETS WHERE SINK = 's_{topic.table}' AND TOPIC = ''"
-    found: dict[str, int] = json.loads(sql(settings, statement)[0]["DOCUMENT"])["totals"]
+    found: dict[str, int] = sql(settings, statement)[0]["DOCUMENT"]["totals"]
     return found
 
 
@@ -94,6 +95,7 @@ def test_many_batches_and_files_land_every_record_once(settings: Settings, new_r
     assert sql(settings, f"LIST @FIRN_STAGE/s_{topic.table}/") == []
 
 
+@pytest.mark.both_methods
 def test_a_new_schema_id_in_mid_stream_needs_no_restart(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "evolve")
     topic.send(items(topic, 3))
@@ -110,6 +112,7 @@ def test_a_new_schema_id_in_mid_stream_needs_no_restart(settings: Settings, new_
     assert rows == [{"RECORD_CONTENT": {"id": 7, "note": "new"}}]
 
 
+@pytest.mark.both_methods
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [(b"\x01\x00\x00\x00\x01x", "magic"), (b"\x00\x00\x0f\x42\x40\x02", "1000000"), (b"\x00\x00", "short")],
@@ -128,6 +131,7 @@ def test_a_bad_record_stops_the_sink_right_before_it(
     assert committed(settings, topic) == {0: 4, 1: 3}
 
 
+@pytest.mark.both_methods
 def test_a_truncated_record_is_never_a_row_of_nulls(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "cut")
     good = items(topic, 1, first=10_000)[0]
@@ -137,6 +141,7 @@ def test_a_truncated_record_is_never_a_row_of_nulls(settings: Settings, new_run:
     assert landed(settings, topic) == [(0, 0)]
 
 
+@pytest.mark.both_methods(quick=True)
 def test_the_newer_of_two_runs_wins_for_good(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "fenced")
     topic.send(items(topic, 2))
@@ -153,6 +158,7 @@ def test_the_newer_of_two_runs_wins_for_good(settings: Settings, new_run: NewRun
     assert landed(settings, topic) == [(0, n) for n in range(4)]
 
 
+@pytest.mark.both_methods
 def test_a_recreated_topic_stops_the_sink_with_its_name(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "reborn")
     topic.send(items(topic, 3))
@@ -171,6 +177,7 @@ def test_a_topic_that_matches_nothing_says_what_to_do(settings: Settings, new_ru
         new_run(topic).run()
 
 
+@pytest.mark.both_methods
 def test_a_table_that_cannot_take_the_records_is_refused(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "narrow")
     sql(settings, f"CREATE TABLE {topic.table} (RECORD_METADATA VARIANT, EXTRA VARCHAR NOT NULL)")
@@ -180,6 +187,7 @@ def test_a_table_that_cannot_take_the_records_is_refused(settings: Settings, new
     assert "EXTRA: has type VARCHAR(16777216) and is NOT NULL" in str(raised.value)
 
 
+@pytest.mark.both_methods
 def test_a_registry_outage_is_transient_and_loses_nothing(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "outage")
     topic.send(items(topic, 2))
@@ -201,6 +209,7 @@ def said_by_processes(name: str) -> Iterator[str]:
             yield file.read_text(errors="replace")
 
 
+@pytest.mark.both_methods
 def test_no_credential_reaches_a_log_a_file_of_spark_a_command_line_or_an_environment(
     settings: Settings, new_run: NewRun
 ) -> None:

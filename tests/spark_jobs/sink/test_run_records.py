@@ -28,6 +28,7 @@ def numbers(count: int) -> list[bytes]:
     return [json.dumps({"id": number}).encode() for number in range(count)]
 
 
+@pytest.mark.both_methods
 def test_json_values_with_long_keys_land_without_a_registry(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "json")
     topic.send([b'{"a": 1.50, "big": 123456789012345678901234567890}', b"null"], keys=[struct.pack(">q", 5), None])
@@ -40,6 +41,7 @@ def test_json_values_with_long_keys_land_without_a_registry(settings: Settings, 
     assert "key" not in rows[1]["RECORD_METADATA"]
 
 
+@pytest.mark.both_methods
 def test_protobuf_values_with_avro_keys_land_hoisted(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "proto")
     proto = 'syntax = "proto3"; message Item { int64 id = 1; map<string, bool> flags = 2; }'
@@ -63,6 +65,7 @@ def test_protobuf_values_with_avro_keys_land_hoisted(settings: Settings, new_run
     assert "schema_id" not in tombstone["RECORD_METADATA"]
 
 
+@pytest.mark.both_methods
 def test_ignored_tombstones_leave_no_row_and_no_lag(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "ignore")
     topic.send([b"1", None, b"3", None])
@@ -73,6 +76,7 @@ def test_ignored_tombstones_leave_no_row_and_no_lag(settings: Settings, new_run:
     assert [p.lag for p in report.partitions] == [0, 0]
 
 
+@pytest.mark.both_methods
 def test_one_task_takes_several_partitions_and_stops_only_the_bad_one(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "tasks", partitions=3)
     topic.send([b"1", b"{broken", b"3"])
@@ -84,6 +88,7 @@ def test_one_task_takes_several_partitions_and_stops_only_the_bad_one(settings: 
     assert landed(settings, topic) == [(0, 0)] + [(1, n) for n in range(40)] + [(2, n) for n in range(50)]
 
 
+@pytest.mark.both_methods
 def test_a_bad_key_stops_the_sink_and_says_so(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "badkey")
     topic.send([b"1", b"2"], keys=[struct.pack(">q", 5), "short"])
@@ -102,6 +107,7 @@ def test_large_records_make_small_batches(settings: Settings, new_run: NewRun) -
     assert landed(settings, topic) == [(0, n) for n in range(110)]
 
 
+@pytest.mark.both_methods
 def test_records_of_any_timestamp_land(settings: Settings, new_run: NewRun) -> None:
     """Nanoseconds where milliseconds belong, and the largest number that Kafka takes."""
     topic = Topic(settings, "times", partitions=1, config={"message.timestamp.after.max.ms": str(2**63 - 1)})
@@ -113,6 +119,7 @@ def test_records_of_any_timestamp_land(settings: Settings, new_run: NewRun) -> N
     assert [row["M"]["CreateTime"] for row in rows] == times
 
 
+@pytest.mark.both_methods
 def test_a_sink_of_300_partitions_reads_each_of_them_once(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "wide", partitions=300)
     producer = Producer(topic.client.librdkafka() | {"linger.ms": "50"})
@@ -133,6 +140,7 @@ def test_values_of_16_megabytes_land_whole(settings: Settings, new_run: NewRun) 
     assert [row["RECORD_CONTENT"] for row in rows] == ["ö" * 10, "x" * size, 3]
 
 
+@pytest.mark.both_methods
 def test_a_topic_that_matches_later_is_read_from_its_beginning(settings: Settings, new_run: NewRun) -> None:
     first = Topic(settings, "regex")
     stop = threading.Event()
@@ -161,6 +169,7 @@ def test_a_topic_that_matches_later_is_read_from_its_beginning(settings: Setting
         assert sorted(done.result(60).tables) == [first.name, later.name]
 
 
+@pytest.mark.both_methods
 def test_an_expression_that_matches_nothing_waits_for_a_topic(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "nothing")
     topic.delete()
@@ -183,6 +192,7 @@ def test_an_expression_that_matches_nothing_waits_for_a_topic(settings: Settings
         assert done.result(60).records == 4
 
 
+@pytest.mark.both_methods
 def test_a_topic_made_again_while_it_is_read_is_never_taken_for_the_old_one(
     settings: Settings, new_run: NewRun
 ) -> None:

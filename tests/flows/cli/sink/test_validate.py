@@ -103,10 +103,9 @@ def test_a_valid_file_needs_no_network_and_shows_what_takes_effect(offline, tmp_
     assert time.monotonic() - began < 30
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    assert set(document) == {"valid", "faults", "warnings", "pending", "effective", "live"}
+    assert set(document) == {"valid", "faults", "warnings", "effective", "live"}
     assert document["valid"] is True
     assert document["faults"] == []
-    assert "SNOWPIPE_STREAMING" in " ".join(document["pending"])
     assert "consumer.override.max.poll.records" in by_name(document["warnings"])
     effective = by_name(document["effective"])
     assert effective["buffer.flush.time"]["source"] == "reference"
@@ -144,21 +143,6 @@ def test_a_file_that_is_none(offline, tmp_path: Path):
     assert done.returncode == 3
     assert done.stdout == ""
     assert "absent.json" in done.stderr
-
-
-def test_what_cannot_be_run_yet_is_refused_before_anything_starts(firn_in, tmp_path: Path):
-    config = {
-        "topics": "orders",
-        "snowflake.ingestion.method": "SNOWPIPE_STREAMING",
-        "snowflake.role.name": "WRITER",
-        "consumer.override.max.poll.records": "10",
-    }
-    done = firn_in(tmp_path / "home", "sink", "run", written(tmp_path / "sink.json", config), check=False)
-    assert done.returncode == 3
-    assert done.stderr.count("Warning: consumer.override.max.poll.records") == 1
-    assert "cannot be run yet" in done.stderr
-    assert "SNOWPIPE_STREAMING" in done.stderr
-    assert not (tmp_path / "home").exists()
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ def transactional(topic: Topic, values: list[bytes], *, commit: bool) -> None:
     producer.commit_transaction(30) if commit else producer.abort_transaction(30)
 
 
+@pytest.mark.both_methods
 def test_partitions_that_are_added_are_read_from_their_beginning(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "grow", partitions=1)
     new_run(topic, **LATEST, **JSON).run()
@@ -58,6 +59,7 @@ def test_partitions_that_are_added_are_read_from_their_beginning(settings: Setti
     exactly_once(settings, topic, {1: 5, 2: 3})
 
 
+@pytest.mark.both_methods
 def test_a_topic_that_begins_to_match_while_no_sink_runs_is_read_from_its_beginning(
     settings: Settings, new_run: NewRun
 ) -> None:
@@ -74,6 +76,7 @@ def test_a_topic_that_begins_to_match_while_no_sink_runs_is_read_from_its_beginn
     assert committed(settings, later) == {0: 5}
 
 
+@pytest.mark.both_methods
 def test_a_topic_that_is_deleted_while_it_is_read_ends_the_sink_with_its_name(
     settings: Settings, new_run: NewRun
 ) -> None:
@@ -88,6 +91,7 @@ def test_a_topic_that_is_deleted_while_it_is_read_ends_the_sink_with_its_name(
     assert landed(settings, topic) == [(0, n) for n in range(5)]
 
 
+@pytest.mark.both_methods
 @pytest.mark.parametrize("running", [False, pytest.param(True, marks=pytest.mark.full)], ids=["down", "running"])
 def test_offsets_that_expired_before_they_were_read_stop_the_sink(
     settings: Settings, new_run: NewRun, running: bool
@@ -107,6 +111,7 @@ def test_offsets_that_expired_before_they_were_read_stop_the_sink(
     assert committed(settings, topic) == {0: 5}
 
 
+@pytest.mark.both_methods
 @pytest.mark.parametrize(
     ("parameters", "rows"),
     [pytest.param({}, [0, 1, 2, 4, 5], marks=pytest.mark.full), (COMMITTED_ONLY, [4, 5])],
@@ -128,6 +133,7 @@ def test_markers_of_transactions_hold_nothing_back(
     assert len(landed(settings, topic)) == len(rows) + (0 if parameters else 1)
 
 
+@pytest.mark.both_methods
 @pytest.mark.full
 def test_gaps_of_compaction_are_no_loss(settings: Settings, new_run: NewRun) -> None:
     often = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.001"}

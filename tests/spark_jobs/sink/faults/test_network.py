@@ -78,6 +78,7 @@ def test_a_lost_answer_to_commit_is_resolved_by_claiming_again(
     exactly_once(settings, topic, {0: 10})
 
 
+@pytest.mark.both_methods
 def test_a_registry_that_is_away_for_a_while_makes_no_bad_record(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "registry")
     topic.send(framed(topic.register(SCHEMA), SCHEMA, ({"id": n} for n in range(10))))

@@ -15,6 +15,7 @@ from tests.support.sinks import JSON, landed
 pytestmark = pytest.mark.stack
 
 
+@pytest.mark.both_methods
 def test_two_first_starts_at_once_land_every_record_once(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "twins")
     topic.send([b"1"] * 40)
@@ -28,6 +29,7 @@ def test_two_first_starts_at_once_land_every_record_once(settings: Settings, new
     landed_once(settings, topic, {0: 40, 1: 20})  # what the loser staged meanwhile goes at the next start
 
 
+@pytest.mark.both_methods
 def test_the_older_of_two_drivers_ends_within_seconds_also_when_idle(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "zombie")
     topic.send([b"1"] * 5)
@@ -42,6 +44,7 @@ def test_the_older_of_two_drivers_ends_within_seconds_also_when_idle(settings: S
     exactly_once(settings, topic, {0: 10})
 
 
+@pytest.mark.both_methods
 def test_a_second_sink_on_a_topic_and_table_is_refused_unless_it_is_forced(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "second")
     topic.send([b"1"] * 5)

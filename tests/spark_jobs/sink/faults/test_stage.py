@@ -116,6 +116,7 @@ def test_a_damaged_file_is_staged_anew_and_the_damaged_one_kept_and_named(
     assert [name.rsplit("/", 1)[-1] for name in staged(schema, topic)] == names
 
 
+@pytest.mark.both_methods
 def test_a_table_that_loses_a_column_stops_the_sink_with_its_name(
     schema: Settings, new_run: NewRun, parameters: dict[str, str]
 ) -> None:
@@ -131,6 +132,7 @@ def test_a_table_that_loses_a_column_stops_the_sink_with_its_name(
     assert committed(schema, topic)[0] == 5
 
 
+@pytest.mark.both_methods
 def test_a_table_that_gets_a_column_or_is_dropped_does_not_stop_the_sink(
     schema: Settings, new_run: NewRun, parameters: dict[str, str]
 ) -> None:

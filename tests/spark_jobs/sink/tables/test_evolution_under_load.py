@@ -157,6 +157,7 @@ class Load:
         return f"COUNT_IF({actual} IS DISTINCT FROM CASE{cases} END)"
 
 
+@pytest.mark.both_methods
 @pytest.mark.full
 def test_twenty_changes_while_records_flow(settings: Settings, new_run: NewRun) -> None:
     load = Load(Topic(settings, "load", partitions=PARTITIONS), RECORDS)

@@ -52,6 +52,7 @@ def history(settings: Settings, topic: Topic) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in sql(settings, statement)]
 
 
+@pytest.mark.both_methods
 def test_a_table_is_made_and_changed_as_the_schemas_of_its_records_say(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "typed")
     first = topic.register(V1)
@@ -85,6 +86,7 @@ def test_a_table_is_made_and_changed_as_the_schemas_of_its_records_say(settings:
     assert all("ADD COLUMN IF NOT EXISTS" in statement for _, statement in changes[1:])
 
 
+@pytest.mark.both_methods(quick=True)
 def test_each_value_lands_where_it_belongs_and_a_default_where_there_is_none(
     settings: Settings, new_run: NewRun
 ) -> None:
@@ -109,6 +111,7 @@ def test_each_value_lands_where_it_belongs_and_a_default_where_there_is_none(
     assert third == (*[None] * 8, "kafka")
 
 
+@pytest.mark.both_methods
 def test_fields_without_a_column_stop_a_sink_that_may_not_add_it(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "strict")
     sql(settings, f"CREATE TABLE {topic.table} (RECORD_METADATA VARIANT, ID NUMBER)")
@@ -120,6 +123,7 @@ def test_fields_without_a_column_stop_a_sink_that_may_not_add_it(settings: Setti
     assert landed(settings, topic) == [(0, 0), (0, 2)]
 
 
+@pytest.mark.both_methods
 def test_a_table_that_asks_for_it_evolves_and_what_contradicts_it_is_left_out(
     settings: Settings, new_run: NewRun
 ) -> None:
@@ -145,6 +149,7 @@ def test_a_table_that_asks_for_it_evolves_and_what_contradicts_it_is_left_out(
     ]
 
 
+@pytest.mark.both_methods
 @pytest.mark.full
 def test_what_a_person_does_to_the_table_counts_from_the_next_record_on(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "altered", partitions=1)
@@ -171,6 +176,7 @@ def test_what_a_person_does_to_the_table_counts_from_the_next_record_on(settings
     assert {each.table for each in report.partitions} == {table}
 
 
+@pytest.mark.both_methods
 def test_two_sinks_change_one_table_at_once(settings: Settings, new_run: NewRun) -> None:
     one, two = Topic(settings, "both"), Topic(settings, "both")
     shared = {"firn__share__target": "true", "snowflake__topic2table__map": f"both-.*:{one.table}"} | EVOLVING
@@ -185,6 +191,7 @@ def test_two_sinks_change_one_table_at_once(settings: Settings, new_run: NewRun)
         assert [row[field.upper()] for row in found] == sorted([one.name, two.name])
 
 
+@pytest.mark.both_methods
 def test_a_table_must_be_there_where_the_sink_may_not_make_it(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "absent")
     topic.send(records({"id": 1}))
@@ -193,6 +200,7 @@ def test_a_table_must_be_there_where_the_sink_may_not_make_it(settings: Settings
     assert committed(settings, topic)[0] == 0
 
 
+@pytest.mark.both_methods
 def test_a_users_pipe_maps_filters_and_casts(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "piped")
     filled = f"{topic.table}_TABLE"
