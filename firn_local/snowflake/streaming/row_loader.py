@@ -36,6 +36,8 @@ _MALFORMED = (
     f"SELECT batch, position FROM {ROWS} "  # noqa: S608
     "WHERE NOT CASE WHEN json_valid(line) THEN json_type(line) = 'OBJECT' ELSE false END"
 )
+# What is wrong with rows or their table. Anything else (memory, disk, a conflict) is no reason to reject a row.
+_OF_ROWS = (duckdb.DataError, duckdb.IntegrityError, duckdb.ProgrammingError, duckdb.NotSupportedError)
 _NO_OBJECT = "Error parsing JSON: a row must be one JSON object"
 
 
@@ -182,7 +184,7 @@ class RowLoader:
             if careful:
                 load.leave_out(self._ask(load.rows, _MALFORMED), lambda _: _NO_OBJECT)
             load.plan = self._plan(load, careful)
-        except duckdb.Error as error:
+        except _OF_ROWS as error:
             raise _Refused(pipe, error) from error
         if careful:
             rejected = self._rejected(load.rows, load.plan)
@@ -228,7 +230,7 @@ class RowLoader:
             for column, is_null in plan.nulls:
                 if self._ask(row, f"SELECT 1 FROM {plan.source} WHERE {is_null}"):  # noqa: S608
                     return f"NULL result in a non-nullable column: {column}"
-        except duckdb.Error as error:
+        except _OF_ROWS as error:
             return _reason(error)
         return ""
 
@@ -267,9 +269,7 @@ class RowLoader:
         try:
             count = int(conn.execute(plan.insert).fetchall()[0][0])
             kept = dict(conn.execute(plan.kept).fetchall()) if plan.condition else {}
-        except duckdb.TransactionException:
-            raise
-        except duckdb.Error as error:
+        except _OF_ROWS as error:
             raise _Refused(load.pipe, error) from error
         conn.unregister(ROWS)
         return count, kept

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
 import jwt
@@ -87,10 +87,20 @@ class Answer(Json):
     status: int = 0
 
 
+class Reachable(Protocol):
+    """An endpoint, of this process or another one."""
+
+    @property
+    def port(self) -> int: ...
+
+    @property
+    def ca_file(self) -> Path: ...
+
+
 class Client:
     """Requests as the SDK sends them, one connection."""
 
-    def __init__(self, endpoint: StreamingEndpoint, user: str, role: str | None, key: str) -> None:
+    def __init__(self, endpoint: Reachable, user: str = "ME", role: str | None = None, key: str = KEY) -> None:
         context = ssl.create_default_context(cafile=endpoint.ca_file)
         self._connection = http.client.HTTPSConnection("127.0.0.1", endpoint.port, timeout=20, context=context)
         self.login = login_token(user, role, key)

@@ -256,7 +256,7 @@ def variants(streaming: Streaming) -> ChannelClient:
     return streaming.client().pipe("VARIANTS-STREAMING").channel("any")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(value=JSON.filter(lambda value: value is not None))
 def test_a_variant_holds_any_json_value(streaming: Streaming, variants: ChannelClient, value: object) -> None:
     streaming.sql("DELETE FROM VARIANTS")
