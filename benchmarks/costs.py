@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -19,6 +18,7 @@ from benchmarks.metered_sink import account, sink
 from benchmarks.results import write_results
 from firn.connector.config import BufferConfig, Method, SinkConfig, StreamingConfig
 from firn.operations.costs import DAY, STREAMING_CREDITS_PER_GB, estimate
+from firn_local.snowflake.metering.ingestion import size_of_values
 from firn_local.snowflake.metering.usage import Usage
 
 TOPIC = "order-events"
@@ -81,13 +81,6 @@ def measure(name: str, config: SinkConfig, rate: float) -> Measured:
     text, values = len(json.dumps(RECORD, separators=(",", ":"))), size_of_values(RECORD)
     ingestion = rate * values * DAY / 1000**3 * STREAMING_CREDITS_PER_GB if streams else 0.0
     return Measured(name, config.method, rate, seconds, usage, ingestion, estimate(config, rate, rate * text).credits)
-
-
-def size_of_values(row: Any) -> int:
-    """Bytes of a row's values without the names of fields: what Snowpipe Streaming bills."""
-    if isinstance(row, dict):
-        return sum(size_of_values(each) for each in row.values())
-    return len(str(row).encode())
 
 
 def measurements() -> Iterator[Measured]:

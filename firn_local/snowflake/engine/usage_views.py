@@ -1,7 +1,7 @@
 """Snowflake's views and table functions of usage, over the tables that the meter writes.
 
-SNOWFLAKE.ACCOUNT_USAGE has QUERY_HISTORY, WAREHOUSE_METERING_HISTORY and METERING_DAILY_HISTORY; INFORMATION_SCHEMA has
-the first two as table functions. Source: their pages in Snowflake's SQL reference. Here they are never late.
+SNOWFLAKE.ACCOUNT_USAGE has those that `metering.history` names; INFORMATION_SCHEMA has QUERY_HISTORY and
+WAREHOUSE_METERING_HISTORY as table functions. Source: their pages in Snowflake's SQL reference. Here they are never late.
 """
 
 from __future__ import annotations

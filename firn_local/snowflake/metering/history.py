@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from firn_local.snowflake.metering.compute import Compute
+from firn_local.snowflake.metering.ingestion import CREDITS_PER_GB, GB
 from firn_local.snowflake.metering.usage import CLOUD_SERVICES_ALLOWANCE, Place, Usage
 from firn_local.snowflake.sql.tokenizer import first_words
 from firn_local.snowflake.store.duckdb_store import Store
@@ -31,7 +32,16 @@ VIEWS = {
     "WAREHOUSE_METERING_HISTORY": (
         "SELECT hour AS START_TIME, hour + INTERVAL 1 HOUR AS END_TIME, id AS WAREHOUSE_ID, "  # noqa: S608
         "warehouse AS WAREHOUSE_NAME, compute_credits + cloud_services_credits AS CREDITS_USED, "
-        f"compute_credits AS CREDITS_USED_COMPUTE, cloud_services_credits AS CREDITS_USED_CLOUD_SERVICES FROM {USAGE}"
+        f"compute_credits AS CREDITS_USED_COMPUTE, cloud_services_credits AS CREDITS_USED_CLOUD_SERVICES FROM {USAGE} "
+        "WHERE ingested_rows = 0"
+    ),
+    "METERING_HISTORY": (
+        "SELECT if(ingested_rows > 0, 'SNOWPIPE_STREAMING', 'WAREHOUSE_METERING') AS SERVICE_TYPE, "  # noqa: S608
+        "hour AS START_TIME, hour + INTERVAL 1 HOUR AS END_TIME, warehouse AS NAME, "
+        f"compute_credits + ingested_bytes / {GB} * {CREDITS_PER_GB} AS CREDITS_USED_COMPUTE, "
+        "cloud_services_credits AS CREDITS_USED_CLOUD_SERVICES, "
+        "CREDITS_USED_COMPUTE + CREDITS_USED_CLOUD_SERVICES AS CREDITS_USED, "
+        f"ingested_bytes AS BYTES, ingested_rows AS ROWS FROM {USAGE}"
     ),
     "METERING_DAILY_HISTORY": (
         "SELECT 'WAREHOUSE_METERING' AS SERVICE_TYPE, hour::DATE AS USAGE_DATE, "  # noqa: S608
@@ -39,7 +49,7 @@ VIEWS = {
         "sum(compute_credits) + sum(cloud_services_credits) AS CREDITS_USED, "
         f"-least(sum(cloud_services_credits), {CLOUD_SERVICES_ALLOWANCE} * sum(compute_credits)) "
         "AS CREDITS_ADJUSTMENT_CLOUD_SERVICES, CREDITS_USED + CREDITS_ADJUSTMENT_CLOUD_SERVICES AS CREDITS_BILLED "
-        f"FROM {USAGE} GROUP BY ALL"
+        f"FROM {USAGE} WHERE ingested_rows = 0 GROUP BY ALL"
     ),
 }
 """Snowflake's views by their names, over these tables."""
@@ -136,8 +146,10 @@ class History:
                     )
                 for (name, hour), each in usage:
                     start, number = datetime.fromtimestamp(hour, UTC), zlib.crc32(name.encode())
-                    values = [name, start, number, *asdict(each).values()]
-                    conn.execute(f"INSERT OR REPLACE INTO {USAGE} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)  # noqa: S608
+                    values = {"warehouse": name, "hour": start, "id": number} | asdict(each)
+                    marks = ", ".join("?" * len(values))
+                    insert = f"INSERT OR REPLACE INTO {USAGE} ({', '.join(values)}) VALUES ({marks})"  # noqa: S608
+                    conn.execute(insert, list(values.values()))
 
 
 def _create_tables(store: Store) -> None:
@@ -155,6 +167,8 @@ def _create_tables(store: Store) -> None:
         "compute_credits DOUBLE, cloud_services_credits DOUBLE, resumes BIGINT, statements BIGINT, "
         "PRIMARY KEY (warehouse, hour))"
     )
+    for column in ("ingested_bytes", "ingested_rows"):  # younger than the table
+        store.duck_conn.execute(f"ALTER TABLE {USAGE} ADD COLUMN IF NOT EXISTS {column} BIGINT DEFAULT 0")
     for name, query in VIEWS.items():
         store.duck_conn.execute(f"CREATE OR REPLACE VIEW {PLACE}.{name} AS {query}")
 

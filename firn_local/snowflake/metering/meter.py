@@ -207,6 +207,11 @@ class Meter:
         if is_full:
             self.write()
 
+    def ingest(self, pipe: str, size: int, rows: int) -> None:
+        """Snowpipe Streaming took rows through a pipe (full name), with so many bytes of values."""
+        with self._lock:
+            self._usage.add(pipe, self._clock(), Usage(ingested_bytes=size, ingested_rows=rows))
+
     # What somebody reads
 
     def usage(self, warehouse: str | None = None) -> Usage:

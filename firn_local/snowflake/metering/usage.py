@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
+from firn_local.snowflake.metering.ingestion import CREDITS_PER_GB, GB
+
 HOUR = 3600.0
 CLOUD_SERVICES_ALLOWANCE = 0.1
 """Of a day's compute credits: so many of cloud services are not billed."""
@@ -19,13 +21,15 @@ It bills what a statement really takes, and says so only afterwards."""
 
 @dataclass(frozen=True)
 class Usage:
-    """What was used. seconds: billed ones of warehouses; resumes: how often one was started."""
+    """What was used. seconds: billed ones of warehouses; resumes: how often one was started; ingested: by streaming."""
 
     seconds: float = 0.0
     compute_credits: float = 0.0
     cloud_services_credits: float = 0.0
     resumes: int = 0
     statements: int = 0
+    ingested_bytes: int = 0
+    ingested_rows: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         return self._with(other, 1)
@@ -37,14 +41,19 @@ class Usage:
         return Usage(*(getattr(self, each.name) + sign * getattr(other, each.name) for each in fields(self)))
 
     @property
+    def ingestion_credits(self) -> float:
+        """Of Snowpipe Streaming, for its data."""
+        return self.ingested_bytes / GB * CREDITS_PER_GB
+
+    @property
     def billed_credits(self) -> float:
-        """Compute, and cloud services above their allowance, if this were the whole account's day."""
-        above = self.cloud_services_credits - CLOUD_SERVICES_ALLOWANCE * self.compute_credits
-        return self.compute_credits + max(0.0, above)
+        """Compute, ingestion, and cloud services above their allowance, if this were the whole account's day."""
+        compute = self.compute_credits + self.ingestion_credits
+        return compute + max(0.0, self.cloud_services_credits - CLOUD_SERVICES_ALLOWANCE * self.compute_credits)
 
 
 Place = tuple[str, float]
-"""A warehouse's name and the second at which an hour began."""
+"""The name of a warehouse or of a pipe, and the second at which an hour began."""
 
 
 class UsageByHour:

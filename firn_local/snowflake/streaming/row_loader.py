@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from snowflake.connector.errors import ProgrammingError
 
 from firn_local.snowflake.instance import LocalSnowflake
+from firn_local.snowflake.metering.ingestion import size_of_lines
 from firn_local.snowflake.privileges.role_grants import ADMIN
 from firn_local.snowflake.sql.sql_errors import LOCKED, to_snowflake
 from firn_local.snowflake.store import channel_table, table_annotations
@@ -157,6 +158,8 @@ class RowLoader:
                 if error.errno != LOCKED[0]:
                     raise
             else:
+                for batch in alive:
+                    self._snowflake.meter.ingest(batch.pipe.full_name, size_of_lines(batch.lines), len(batch.lines))
                 found = {id(b): o for load in loads for b, o in zip(load.batches, load.outcomes, strict=True)}
                 return [found.get(id(batch)) for batch in batches]
         raise to_snowflake(duckdb.TransactionException("rows and changes of their table do not meet"), "")
