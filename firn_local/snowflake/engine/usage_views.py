@@ -1,7 +1,7 @@
 """Snowflake's views and table functions of usage, over the tables that the meter writes.
 
 SNOWFLAKE.ACCOUNT_USAGE has those that `metering.history` names; INFORMATION_SCHEMA has QUERY_HISTORY and
-WAREHOUSE_METERING_HISTORY as table functions. Source: their pages in Snowflake's SQL reference. Here they are never late.
+WAREHOUSE_METERING_HISTORY as table functions. Source: their pages in Snowflake's SQL reference. They are never late.
 """
 
 from __future__ import annotations
