@@ -171,6 +171,15 @@ class ChannelClient:
                 proxy.probe(through, host, port, secure=True, timeout=self.options.answer_seconds)
 
 
+def answering(login: SnowflakeLogin, settings: Settings, pipe: FullName) -> None:
+    """Log in and find a pipe, with little patience; no channel is opened. Raises as a client does."""
+    client = ChannelClient(login, settings, pipe, ClientOptions(answer_seconds=5, retry_seconds=5, conflict_seconds=5))
+    try:
+        client.statuses(["firn"])
+    finally:
+        client.close(flush=False)
+
+
 class OpenChannel:
     """A channel as one writer has it. `seen`: what the service said when it was opened. Used by one thread."""
 

@@ -28,13 +28,17 @@ from spark_jobs.sink.tables.privileges import filled_table
 from spark_jobs.sink.tables.target_tables import check_columns
 from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, TableLoader
 
+SERVICE = "snowpipe streaming login"
+
 
 def live_checks(config: SinkConfig, settings: Settings) -> list[LiveCheck]:
     """Look at everything the sink will use, in about the time of the slowest answer. Never raises for what it finds."""
-    return sink_checks.live_checks(config, settings, check_snowflake)
+    return sink_checks.live_checks(config, settings, partial(check_snowflake, settings))
 
 
-def check_snowflake(config: SinkConfig, login: SnowflakeLogin, topics: Sequence[str]) -> Iterator[LiveCheck]:
+def check_snowflake(
+    settings: Settings, config: SinkConfig, login: SnowflakeLogin, topics: Sequence[str]
+) -> Iterator[LiveCheck]:
     """Log in and look. Raises FirnError where the login does not work; all else is a check."""
     tables = dict.fromkeys(table_for(topic, config.table_map) for topic in topics)
     yield from guarded("snowflake.topic2table.map", partial(_check_map, config, topics))
@@ -42,13 +46,18 @@ def check_snowflake(config: SinkConfig, login: SnowflakeLogin, topics: Sequence[
         who = session_of(connection)
         yield LiveCheck("snowflake login", "ok", str(who))
         yield from guarded("snowflake objects", partial(check_objects, connection, login))
-        look = _Tables(connection, config, Namespace(login.database, login.schema), who.role, {})
+        look = _Tables(connection, config, Namespace(login.database, login.schema), who.role, {}, {})
         for table in tables:
             yield from guarded(f"table {table}", partial(look.check, table))
         loaders = {table: look.loaders.get(table) for table in tables}
         yield from guarded(
             "snowflake privileges",
             lambda: check_privileges(connection, who.role, sink_requirements(connection, config, login, loaders)),
+        )
+        check = registry.of(config.method).check_service
+        yield from guarded(
+            SERVICE,
+            lambda: [LiveCheck(SERVICE, "ok", each) for each in check(login, settings, connection, look.there)],
         )
 
 
@@ -60,13 +69,16 @@ def _check_map(config: SinkConfig, topics: Sequence[str]) -> list[LiveCheck]:
 
 @dataclass(frozen=True)
 class _Tables:
-    """Looks at target tables in one session. loaders: of the tables that were looked at and can be loaded."""
+    """Looks at target tables in one session. loaders: of the tables that were looked at and can be loaded; there: of
+    those among them that exist and fit.
+    """
 
     connection: SnowflakeConnection
     config: SinkConfig
     namespace: Namespace
     role: str
     loaders: dict[str, TableLoader]
+    there: dict[str, TableLoader]
 
     def check(self, table: str) -> list[LiveCheck]:
         """Whether rows can go into a table, one check."""
@@ -87,6 +99,7 @@ class _Tables:
             registry.of(self.config.method).check_table(self.connection, self.namespace, table, loader)
         except ConfigError as error:
             return [LiveCheck(subject, "failed", error.what, error.next_step)]
+        self.there[table] = loader
         return [LiveCheck(subject, "ok", self._description(table, loader, len(shape.columns)))]
 
     def _description(self, table: str, loader: TableLoader, columns: int) -> str:

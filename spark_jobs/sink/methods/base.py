@@ -37,7 +37,9 @@ from firn.ledger.owner import Owner, Totals
 from firn.ledger.positions import Ledger, Move
 from firn.ledger.table import LedgerTable
 from firn.operations.residue.finding import MethodResidue, RetiredSink
+from firn.settings import Settings
 from firn.sinks.context import SinkContext
+from firn.snowflake.connection import SnowflakeLogin
 from firn.snowflake.identifiers import Namespace
 from firn.snowflake.requirements import Requirement
 from spark_jobs.sink.values.reports import Receipt
@@ -270,6 +272,19 @@ class IngestionMethod(Protocol):
         """Raise ConfigError, with what to do, unless the method can write to this table by this loader.
 
         Changes nothing that anybody else sees.
+        """
+        ...
+
+    def check_service(
+        self,
+        login: SnowflakeLogin,
+        settings: Settings,
+        connection: SnowflakeConnection,
+        loaders: Mapping[str, TableLoader],
+    ) -> Sequence[str]:
+        """Ask the method's own service whether it takes rows for these tables: a sentence for each that it knows.
+
+        Changes nothing. Raises FirnError with the service's answer where it refuses.
         """
         ...
 

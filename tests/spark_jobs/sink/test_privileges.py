@@ -98,7 +98,7 @@ class Bench:
 
     def fixes(self) -> list[str]:
         """The next steps of every check that failed."""
-        checks = check_snowflake(self.config, self.login, [TOPIC])
+        checks = check_snowflake(self.user.stack_settings, self.config, self.login, [TOPIC])
         return [check.next_step for check in checks if check.state == "failed"]
 
     def check_rights(self) -> None:

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization as ser
 from cryptography.hazmat.primitives.asymmetric import rsa
 from pydantic import SecretStr
 
-from firn.connector.config import ConverterConfig, ErrorsConfig, SinkConfig, SnowflakeConfig
+from firn.connector.config import ConverterConfig, ErrorsConfig, Method, SinkConfig, SnowflakeConfig
 from firn.connector.formats import Format
 from firn.kafka.client import client_from_settings
 from firn.kafka.properties import KafkaProperty
@@ -94,6 +94,24 @@ def test_all_is_well(stack, config: SinkConfig, topic: Topic):
     ):
         assert part in found
     assert any(subject.startswith("certificate broker") for subject in found)
+
+
+@pytest.mark.parametrize("key", ["right", "wrong"])
+def test_the_streaming_service_is_asked_for_the_pipe_of_each_table(stack, config, sql, key: str):
+    columns = "(RECORD_METADATA VARIANT, RECORD_CONTENT VARIANT)"
+    table = f"STREAMING.{config.snowflake.schema}.TARGET"
+    sql(f"USE ROLE {ROLE}", f"CREATE TABLE {table} {columns}", f"USE ROLE {OTHER}")
+    streaming, settings = replace(config, method=Method.SNOWPIPE_STREAMING), stack.settings
+    if key == "wrong":
+        settings = settings.model_copy(update={"snowflake_ca_file": settings.kafka_ssl_ca_location})
+    found = {check.subject: check for check in live_checks(streaming, settings)}
+    service = found["snowpipe streaming login"]
+    if key == "right":
+        assert (service.state, service.found) == ("ok", "pipe TARGET-STREAMING takes rows")
+        assert any(subject.startswith("certificate snowpipe streaming") for subject in found)
+    else:
+        assert service.state == "failed"
+        assert any(subject.startswith("snowpipe streaming") and each.state != "ok" for subject, each in found.items())
 
 
 def test_a_dead_letter_topic_exists_or_can_be_made(stack, topic: Topic):

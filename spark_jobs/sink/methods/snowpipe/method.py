@@ -8,7 +8,7 @@ Docs: docs/decisions/0001-commit-protocol.md. Not for the statements (`stage`, `
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +18,10 @@ from firn.connector.config import BufferConfig
 from firn.errors import ClaimAgainError, FirnError
 from firn.ledger.folding import Fold
 from firn.operations.residue.finding import RetiredSink
+from firn.settings import Settings
 from firn.sinks.channel_folding import ChannelFolder
 from firn.sinks.context import SinkContext
+from firn.snowflake.connection import SnowflakeLogin
 from firn.snowflake.faults import MissingObjectError
 from firn.snowflake.identifiers import Namespace
 from firn.snowflake.requirements import Requirement
@@ -60,6 +62,16 @@ class Snowpipe:
         """As `IngestionMethod.check_table`: a user's pipe is tried out on no record."""
         if isinstance(loader, PipeLoader):
             check_pipe(connection, namespace, table, loader)
+
+    def check_service(
+        self,
+        _login: SnowflakeLogin,
+        _settings: Settings,
+        _connection: SnowflakeConnection,
+        _loaders: Mapping[str, TableLoader],
+    ) -> list[str]:
+        """As `IngestionMethod.check_service`: there is none beside the session's own."""
+        return []
 
     def privileges(
         self, connection: SnowflakeConnection, namespace: Namespace, _tables: Sequence[str]

@@ -10,19 +10,22 @@ Docs: docs/decisions/0001-commit-protocol.md. Not for tasks (`tasks`, `writer`),
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from snowflake.connector import SnowflakeConnection
 
+from firn.channels.client import answering
 from firn.errors import FirnError
 from firn.kafka.partitions import TopicPartition
 from firn.ledger.folding import Fold, FoldedPosition
 from firn.ledger.owner import Totals
 from firn.ledger.positions import Position
 from firn.operations.residue.finding import RetiredSink
+from firn.settings import Settings
 from firn.sinks.channel_folding import ChannelFolder, UnaccountedRowsError
 from firn.sinks.context import SinkContext
+from firn.snowflake.connection import SnowflakeLogin
 from firn.snowflake.identifiers import Namespace, table_for
 from firn.snowflake.requirements import Requirement
 from spark_jobs.sink.decode.base.scalars import STREAMING_ZONE
@@ -71,6 +74,21 @@ class Streaming:
     ) -> None:
         """As `IngestionMethod.check_table`."""
         check_target(connection, namespace, table, loader)
+
+    def check_service(
+        self,
+        login: SnowflakeLogin,
+        settings: Settings,
+        connection: SnowflakeConnection,
+        loaders: Mapping[str, TableLoader],
+    ) -> list[str]:
+        """As `IngestionMethod.check_service`: a client logs in and finds each table's pipe; it opens no channel."""
+        namespace, found = Namespace(login.database, login.schema), []
+        for table, loader in loaders.items():
+            if pipe := pipe_of(connection, namespace, table, loader):
+                answering(login, settings, (*namespace.full_name(table)[:2], pipe))
+                found.append(f"pipe {pipe} takes rows")
+        return found
 
     def privileges(
         self, connection: SnowflakeConnection, namespace: Namespace, tables: Sequence[str]
