@@ -52,24 +52,22 @@ class Server:
 
 
 # A proxy of the environment is for the outside world, never for loopback.
-_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+_NO_PROXY = urllib.request.ProxyHandler({})
 
 
-def open_loopback(request: str | urllib.request.Request, timeout_seconds: float = 3.0) -> bytes:
-    """The body of a good answer. Raises OSError (HTTPError for a status of 400 and above)."""
-    with _opener.open(request, timeout=timeout_seconds) as answer:
+def open_loopback(
+    request: str | urllib.request.Request, timeout_seconds: float = 3.0, *, trust: ssl.SSLContext | None = None
+) -> bytes:
+    """The body of a good answer; `trust` is for https. Raises OSError (HTTPError for a status of 400 and above)."""
+    opener = urllib.request.build_opener(_NO_PROXY, urllib.request.HTTPSHandler(context=trust))
+    with opener.open(request, timeout=timeout_seconds) as answer:
         return bytes(answer.read())
 
 
 def http_get(url: str, ca_file: Path | None = None) -> bytes:
     """The body of a good answer; over https `ca_file` has the CAs to trust. Raises NotHealthy."""
     try:
-        if ca_file is None:
-            return open_loopback(url)
-        trust = urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=ca_file))
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), trust)
-        with opener.open(url, timeout=3.0) as answer:
-            return bytes(answer.read())
+        return open_loopback(url, trust=ssl.create_default_context(cafile=ca_file) if ca_file else None)
     except OSError as error:
         raise NotHealthy(f"{url}: {getattr(error, 'reason', None) or error}") from error
 

@@ -33,6 +33,7 @@ from firn_local.snowflake.statements import (
     session_settings,
     show_and_describe,
     stages,
+    stream_objects,
     transaction_control,
 )
 from firn_local.snowflake.store.duckdb_store import Store
@@ -45,6 +46,7 @@ FAMILIES = (
     stages.FAMILY,
     pipe_objects.FAMILY,
     channel_objects.FAMILY,
+    stream_objects.FAMILY,
     databases.FAMILY,
     show_and_describe.FAMILY,
     session_settings.FAMILY,

@@ -8,7 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
+from firn_local.snowflake.change_tracking.stream_table import StreamTable
+from firn_local.snowflake.change_tracking.tracked_tables import TrackedTables
+from firn_local.snowflake.change_tracking.versions import Versions
 from firn_local.snowflake.metering.meter import Clock, Meter
 from firn_local.snowflake.privileges import principal_table
 from firn_local.snowflake.privileges.grant_table import GrantTable
@@ -27,11 +31,14 @@ class Account:
     store: Store
     only_name: str | None = None
     clock: Clock = time.time
-    """What the meter counts by."""
+    """What the meter counts by, what grows stale and what is scheduled."""
     locks: TableLocks = field(default_factory=TableLocks)
     commits: CommitLog = field(default_factory=CommitLog)
     role_grants: RoleGrants = field(init=False)
     meter: Meter = field(init=False)
+    versions: Versions = field(init=False)
+    tracked: TrackedTables = field(init=False)
+    streams: StreamTable = field(init=False)
     locked_out: dict[str, float] = field(default_factory=dict)
     """When a user was disabled last (monotonic seconds): sessions from before have ended."""
     columns: dict[str, list[KnownColumn]] = field(default_factory=dict)
@@ -48,6 +55,13 @@ class Account:
         self.meter = Meter(self.store, self.commits, self.clock)
         for name, _, _, properties in principal_table.rows(self.store, "WAREHOUSE"):
             self.meter.configure(name, properties)
+        self.versions = Versions(self.store)
+        self.tracked = TrackedTables(self.store, self.versions)
+        self.streams = StreamTable(self.store, self.now)
+
+    def now(self) -> datetime:
+        """The time of the clock."""
+        return datetime.fromtimestamp(self.clock(), UTC)
 
     @property
     def grants(self) -> GrantTable:
@@ -67,6 +81,7 @@ class Account:
         """Remove what is kept for a dropped DATABASE or SCHEMA and for what was in it."""
         dropped_objects.forget_inside(self.store, name)
         self.grants.forget(kind, name)
+        self.streams.forget_inside(name)
         for forget in self.on_removed:
             forget(self.store, name)
 
@@ -78,3 +93,4 @@ class Account:
                 yield
             finally:
                 self.columns = {}
+                self.tracked.refresh()

@@ -7,9 +7,12 @@ from collections.abc import Callable
 
 from sqlglot import Expr, exp
 
+from firn_local.snowflake.engine import stream_reads
 from firn_local.snowflake.engine.login_session import Session
+from firn_local.snowflake.sql.tokenizer import Tokenizer
 
 REGION = "LOCAL"
+HAS_DATA = "SYSTEM$STREAM_HAS_DATA"
 
 
 def _transaction(session: Session) -> str | None:
@@ -53,6 +56,18 @@ def wide_numbers(expression: Expr) -> Expr:
         sizes = [size.name for size in kind.expressions]
         if kind.this is exp.DataType.Type.DECIMAL and sizes in ([], ["38"], ["38", "0"]):
             kind.replace(exp.DataType(this=exp.DataType.Type.INT128, nested=False))
+    return expression
+
+
+def streams_with_data(session: Session, expression: Expr) -> Expr:
+    """SYSTEM$STREAM_HAS_DATA('<stream>') as its value (changed in place)."""
+    for node in list(expression.find_all(exp.Anonymous)):
+        if node.name.upper() != HAS_DATA or len(node.expressions) != 1:
+            continue
+        value = exp.Boolean(this=stream_reads.has_data(session, Tokenizer(node.expressions[0].name).name()))
+        projected = isinstance(node.parent, exp.Select) and node.arg_key == "expressions"
+        shown = node.sql(dialect="snowflake")
+        node.replace(exp.alias_(value, shown, quoted=True) if projected else value)
     return expression
 
 

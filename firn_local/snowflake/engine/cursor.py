@@ -7,19 +7,25 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 from fakesnow.cursor import FakeSnowflakeCursor
 from fakesnow.statement_type import DML_TYPE_IDS, statement_type_id
 from sqlglot import Expr, exp
 
+from firn_local.snowflake.change_tracking.recorder import Touched, UnknownRowsError
 from firn_local.snowflake.engine import (
     column_values,
     context_functions,
     object_changes,
     positional_columns,
+    stream_reads,
     temporary_objects,
+    touched_rows,
     usage_views,
 )
 from firn_local.snowflake.engine.family import Dispatcher, Handler
@@ -47,6 +53,7 @@ class Cursor(FakeSnowflakeCursor):
         self.statement_type = 0
         self._query_id = str(uuid.uuid4())
         self._answered: ResultSet | None = None
+        self._touches_any_row = False
 
     def execute(self, command: str, params: Any = None, *_: Any, query_id: str | None = None, **kwargs: Any) -> Cursor:
         """Run one statement. Raises ProgrammingError with Snowflake's errno and sqlstate for every fault."""
@@ -84,6 +91,7 @@ class Cursor(FakeSnowflakeCursor):
 
     def _check(self, statement: Statement, handler: Handler) -> Needs:
         needs = requirements.needs_of(statement, handler.needs)
+        needs = replace(needs, objects=(*needs.objects, *stream_reads.needs(self._conn, statement)))
         enforcement.check(self._conn, needs)
         return needs
 
@@ -95,7 +103,9 @@ class Cursor(FakeSnowflakeCursor):
 
         match kind:
             case Kind.DDL:
-                self._answer(object_changes.change(session, statement, self._query_id, work))
+                streams = stream_reads.consumed_by(session, statement, kind)
+                change = partial(object_changes.change, session, statement, self._query_id, work)
+                self._answer(stream_reads.consume_beside(session, streams, self._query_id, change))
             case Kind.QUERY | Kind.APPEND | Kind.CHANGE:
                 self._run_in_transaction(kind, statement, work)
             case Kind.SESSION:
@@ -107,19 +117,48 @@ class Cursor(FakeSnowflakeCursor):
         if writes and not session.parameters["AUTOCOMMIT"]:
             session.transactions.begin()
 
+        consumed = stream_reads.consumed_by(session, statement, kind)
+        locked = {*(writes if kind is Kind.CHANGE else ()), *(stream.name for stream in consumed)}
+
         def lock(transaction: str) -> None:
-            if kind is Kind.CHANGE:
-                for table in sorted(writes):
-                    session.lock(table, Claim(transaction, query_id))
+            for name in sorted(locked):
+                session.lock(name, Claim(transaction, query_id))
+            stream_reads.refuse_outrun(session, consumed)
 
         place = (session.database, session.schema)
 
         def counted() -> int | None:
             with session.at(place):
-                self._answer(work())
+                self._answer(self._logged(kind, statement, writes, work))
+                for stream in consumed:
+                    session.recorder.consume(stream.id, stream.database)
                 return self._rowcount
 
-        session.transactions.run(counted, Tables(statement.reads() | columns_of(writes), writes, lock))
+        reads = statement.reads() | columns_of(writes)
+        session.transactions.run(counted, Tables(reads, writes, lock))
+
+    def _logged(
+        self, kind: Kind, statement: Statement, writes: frozenset[str], work: Callable[[], ResultSet | None]
+    ) -> ResultSet | None:
+        """Run a statement; where it changes rows of a tracked table, what it changes goes into that table's log."""
+        session = self._conn
+        tables = [table for name in writes if (table := session.account.tracked.named(name)) is not None]
+        if kind is not Kind.CHANGE or not tables or writes & session.temporary:
+            return work()
+        (table,) = tables
+        try:
+            return session.recorder.change(table, self._touched(statement), work)
+        except UnknownRowsError as error:
+            self._touches_any_row = True
+            raise duckdb.TransactionException("The statement is run again with all rows logged.") from error
+
+    def _touched(self, statement: Statement) -> Touched:
+        sets = touched_rows.set_columns(statement)
+        query = None if self._touches_any_row else touched_rows.query(statement)
+        if query is None:
+            return Touched(None, sets)
+        execution = _Execution(self, replace(statement, expression=query), None)
+        return Touched(execution.translated(execution.rewritten()).sql(dialect="duckdb"), sets)
 
     def _answer(self, answer: ResultSet | None) -> None:
         """Make `answer` this cursor's result; without one that of the last execution stays."""
@@ -177,11 +216,11 @@ class _Execution:
         """A copy of the tree as DuckDB shall find names, positions, values and functions."""
         session, statement = self._cursor._conn, self._statement
         tree = usage_views.resolved(session, statement.expression.copy())
-        tree = temporary_objects.localise(session, tree)
+        tree = temporary_objects.localise(session, stream_reads.resolved(session, tree))
         tree = positional_columns.paths(positional_columns.named(session, tree))
         tree = column_values.short_casts(column_values.fitted(session, tree, statement))
         tree = context_functions.wide_numbers(context_functions.variants(tree))
-        tree = context_functions.fill_in(session, tree)
+        tree = context_functions.streams_with_data(session, context_functions.fill_in(session, tree))
         self._cursor.check_db_and_schema(tree)
         return tree
 

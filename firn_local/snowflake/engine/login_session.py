@@ -15,9 +15,11 @@ from typing import Any
 import duckdb
 from fakesnow.conn import FakeSnowflakeConnection
 
+from firn_local.snowflake.change_tracking.recorder import Recorder
 from firn_local.snowflake.engine.account import Account
 from firn_local.snowflake.privileges import enforcement, principal_table
 from firn_local.snowflake.privileges.role_grants import RoleGrants
+from firn_local.snowflake.sql.tokenizer import Tokenizer
 from firn_local.snowflake.store import table_annotations
 from firn_local.snowflake.store.duckdb_store import Store
 from firn_local.snowflake.store.table_annotations import Place
@@ -56,7 +58,8 @@ class Session(FakeSnowflakeConnection):
         self.warehouse: str | None = None
         self.parameters: dict[str, Any] = dict(DEFAULTS)
         self.temporary: set[str] = set()
-        self.transactions = Transactions(self._duck_conn, account.locks, account.commits, store.ddl_lock)
+        self.recorder = Recorder(self._duck_conn, account.versions, account.tracked, account.streams)
+        self.transactions = Transactions(self._duck_conn, account.locks, account.commits, store.ddl_lock, self.recorder)
         self.last_query_id: str | None = None
         self.busy = threading.Lock()
         self.cancelled = False
@@ -139,6 +142,19 @@ class Session(FakeSnowflakeConnection):
         """DATABASE.SCHEMA.NAME of a name with one to three parts."""
         parts = name.split(".")
         return ".".join([*[self.database or "", self.schema or ""][: 3 - len(parts)], *parts])
+
+    def scope(self, tokens: Tokenizer) -> str:
+        """What the full names of those objects begin with that SHOW ... [IN ACCOUNT | DATABASE d | SCHEMA s] lists."""
+        if not tokens.skip("IN"):
+            schema = f"{self.schema}." if self.schema else ""
+            return f"{self.database}.{schema}" if self.database else ""
+        if tokens.skip("ACCOUNT"):
+            return ""
+        if tokens.skip("DATABASE"):
+            return f"{tokens.name() if tokens else self.database}."
+        tokens.skip("SCHEMA")
+        schema = tokens.name() if tokens else str(self.schema)
+        return f"{schema}." if "." in schema else f"{self.database}.{schema}."
 
     def place_of(self, full_name: str) -> Place:
         """Where DuckDB has a table: a temporary one lies elsewhere."""

@@ -6,12 +6,13 @@ and DROP pages, and https://docs.snowflake.com/en/sql-reference/transactions#ddl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 
-from sqlglot import exp
+from sqlglot import Expr, exp
 
 from firn_local.snowflake.engine.login_session import Session
-from firn_local.snowflake.privileges import enforcement, ownership
+from firn_local.snowflake.privileges import enforcement, ownership, requirements
 from firn_local.snowflake.privileges.requirements import Need
 from firn_local.snowflake.sql.result_set import ResultSet
 from firn_local.snowflake.sql.statement import Statement
@@ -35,7 +36,8 @@ def change(
             if name := _already_there(session, statement):
                 return ResultSet.status(f"{name} already exists, statement succeeded.")
             _before(session, statement)
-            answer = work()
+            with _altering(session, statement):
+                answer = work()
             _after(session, statement)
         account.commits.record(targets | columns_of(targets))
         return answer
@@ -76,6 +78,32 @@ def _already_there(session: Session, statement: Statement) -> str | None:
         if session.store.query(sql, [database, schema, name]):
             return name
     return None
+
+
+def _altering(session: Session, statement: Statement) -> AbstractContextManager[None]:
+    """Around an ALTER TABLE: what is kept of a tracked table's changes follows it."""
+    alter = statement.expression
+    tracked = session.account.tracked
+    if not tracked or not isinstance(alter, (exp.Alter, exp.Command)):
+        return nullcontext()
+    renamed = {}
+    for action in alter.args.get("actions") or []:
+        if isinstance(action, exp.RenameColumn):
+            old, new = (_column_name(action.args[part]) for part in ("this", "to"))
+            renamed[old] = new
+    name = next((name for name in _altered(statement) if tracked.named(name) is not None), None)
+    return nullcontext() if name is None else tracked.altering(name, renamed)
+
+
+def _altered(statement: Statement) -> Iterator[str]:
+    """Full names of the tables of an ALTER TABLE, also of one that sqlglot does not parse."""
+    yield from statement.targets()
+    yield from (need.name for need in requirements.to_alter_table(statement))
+
+
+def _column_name(column: Expr) -> str:
+    identifier = column.this if isinstance(column, exp.Column) else column
+    return identifier.name if identifier.args.get("quoted") else identifier.name.upper()
 
 
 def _before(session: Session, statement: Statement) -> None:

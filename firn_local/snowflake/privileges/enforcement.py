@@ -174,7 +174,7 @@ def _check_warehouse(session: Actor, mine: Held) -> None:
 
 
 def _absent(kind: str, name: str) -> Exception:
-    if kind in {"DATABASE", "SCHEMA", "STAGE", "PIPE"}:
+    if kind in {"DATABASE", "SCHEMA", "STAGE", "PIPE", "STREAM", "TASK"}:
         return compilation_error((2003, "02000"), f"{kind.capitalize()} '{name}' does not exist or not authorized.")
     return missing("Object" if kind in {"TABLE", "VIEW"} else kind.capitalize(), name)
 

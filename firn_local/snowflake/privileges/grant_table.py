@@ -15,7 +15,7 @@ from typing import Any
 from firn_local.snowflake.store.duckdb_store import Store
 
 _TABLE = "_fs_global._firn.grants"
-IN_SCHEMA = ("TABLE", "VIEW", "STAGE", "FILE FORMAT", "SEQUENCE", "FUNCTION", "PROCEDURE", "PIPE")
+IN_SCHEMA = ("TABLE", "VIEW", "STAGE", "FILE FORMAT", "SEQUENCE", "FUNCTION", "PROCEDURE", "PIPE", "STREAM", "TASK")
 
 
 @dataclass(frozen=True)

@@ -187,7 +187,7 @@ def _reads(statement: Statement, tree: Expr | None) -> Iterator[Need]:
         return
     targets = {id(table) for table in statement.target_nodes()}
     for table in tree.find_all(exp.Table):
-        if not isinstance(table.this, exp.Identifier) or id(table) in targets or _is_cte(table):
+        if not isinstance(table.this, exp.Identifier) or id(table) in targets or is_cte(table):
             continue
         name = statement.full_name(table)
         if is_usage_view(table):
@@ -208,7 +208,7 @@ def is_usage_view(table: exp.Table) -> bool:
     return (table.catalog.upper(), table.db.upper()) == (USAGE_DATABASE, "ACCOUNT_USAGE")
 
 
-def _is_cte(table: exp.Table) -> bool:
+def is_cte(table: exp.Table) -> bool:
     """Whether the name is that of a common table expression around it; one does not see itself unless recursive."""
     if table.db:
         return False

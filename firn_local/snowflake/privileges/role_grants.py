@@ -14,8 +14,14 @@ from firn_local.snowflake.privileges.grant_table import Grant, GrantTable
 
 ADMIN = "ACCOUNTADMIN"
 ACCOUNT = "ACCOUNT"
-# Tables and views share their names, and a SELECT does not say which of the two it reads.
-_RELATIONS = {"VIEW": "TABLE", "MATERIALIZED VIEW": "TABLE", "EXTERNAL TABLE": "TABLE", "DYNAMIC TABLE": "TABLE"}
+# Tables, views and streams share their names, and a SELECT does not say which of them it reads.
+_RELATIONS = {
+    "VIEW": "TABLE",
+    "STREAM": "TABLE",
+    "MATERIALIZED VIEW": "TABLE",
+    "EXTERNAL TABLE": "TABLE",
+    "DYNAMIC TABLE": "TABLE",
+}
 _OF_THE_SYSTEM = {
     "SYSADMIN": ("CREATE DATABASE", "CREATE WAREHOUSE"),
     "SECURITYADMIN": ("MANAGE GRANTS", "CREATE USER", "CREATE ROLE"),

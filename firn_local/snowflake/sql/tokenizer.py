@@ -122,6 +122,16 @@ class Tokenizer:
             found[key.upper()] = self._value()
         return found
 
+    def clause(self) -> str:
+        """A word and the parentheses behind it, as they were written."""
+        taken, depth = [], 0
+        while self._tokens:
+            taken.append(self._tokens.pop(0))
+            depth += {"(": 1, ")": -1}.get(taken[-1].text, 0)
+            if taken[-1].text == ")" and not depth:
+                return self._sql[taken[0].start : taken[-1].end + 1]
+        raise self.unexpected()
+
     def rest(self) -> str:
         """The text from the next word on, as it was written; nothing is taken."""
         return self._sql[self._tokens[0].start : self._tokens[-1].end + 1] if self._tokens else ""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from fakesnow import info_schema
 from sqlglot import Expr, exp
 
+from firn_local.snowflake.change_tracking import retention
 from firn_local.snowflake.engine import context_functions
 from firn_local.snowflake.engine.family import Execution, Family, Handler, as_it_is
 from firn_local.snowflake.engine.login_session import Session
@@ -28,6 +29,7 @@ from firn_local.snowflake.store.table_annotations import Annotation, KnownColumn
 COLUMN_THERE = (1430, "42601")
 CANNOT_CHANGE = (2108, "22000")
 EVOLUTION = "ENABLE_SCHEMA_EVOLUTION"
+CHANGE_TRACKING = "CHANGE_TRACKING"
 
 
 @dataclass
@@ -96,9 +98,12 @@ def _keep(session: Session, create: Expr, declared: Declared) -> None:
     name = create.args.get("_temporary") or Statement("", create, session.database, session.schema).target_objects()[0]
     place = session.place_of(str(name))
     statements = table_annotations.on_columns(place, declared.columns)
+    tracked = declared.table.pop(CHANGE_TRACKING, False)
     if declared.table:
         statements.append(table_annotations.on_table(place, declared.table))
     table_annotations.in_one_transaction(session.duck, statements)
+    if tracked and place[0] != "temp":
+        session.account.tracked.enable(".".join(place), session.account.now())
 
 
 def _annotation_of(column: exp.ColumnDef) -> Annotation:
@@ -145,6 +150,10 @@ def _take_property(annotation: Annotation, each: Expr) -> bool:
             return False
         case _ if each.name.upper() == EVOLUTION:
             annotation["evolves"] = bool(each.args["value"].this)
+        case _ if each.name.upper() in retention.DEFAULTS:
+            annotation[each.name.upper()] = _days(each)
+        case _ if each.name.upper() == CHANGE_TRACKING:
+            annotation[CHANGE_TRACKING] = bool(each.args["value"].this)
         case _ if each.name.upper() == INTERACTIVE:
             annotation["interactive"] = True
     return True
@@ -167,6 +176,9 @@ def _alter(session: Session, statement: Statement, execution: Execution) -> Resu
     for action in actions:
         change.add(action)
     change.run()
+    for each in statement.expression.find_all(exp.Property):
+        if each.name.upper() == CHANGE_TRACKING:
+            _track(session, full_name, enabled=bool(each.args["value"].this))
     return ResultSet.status()
 
 
@@ -255,10 +267,29 @@ class _Change:
             self._comment = each.name
         elif each.name.upper() == EVOLUTION:
             self._table["evolves"] = bool(each.args["value"].this)
+        elif each.name.upper() in retention.DEFAULTS:
+            self._table[each.name.upper()] = _days(each)
 
     def _do(self, column: KnownColumn, what: str) -> None:
         name = column.name.replace('"', '""')
         self._statements.append(f'ALTER TABLE {table_annotations.quoted(self._place)} ALTER COLUMN "{name}" {what}')
+
+
+def _track(session: Session, full_name: str, *, enabled: bool) -> None:
+    if full_name in session.temporary:
+        raise unsupported("CHANGE_TRACKING of a temporary table")
+    if enabled:
+        session.account.tracked.enable(full_name, session.account.now())
+    else:
+        session.account.tracked.disable(full_name)
+
+
+def _days(each: exp.Property) -> int:
+    """A retention time in days."""
+    days = int(each.args["value"].name)
+    if not 0 <= days <= retention.LONGEST:
+        raise compilation_error((1008, "22023"), f"invalid value [{days}] for parameter '{each.name.upper()}'")
+    return days
 
 
 def _is_ours(action: Expr) -> bool:

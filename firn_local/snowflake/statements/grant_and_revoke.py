@@ -20,13 +20,15 @@ _COLUMNS = [
     ("created_on", TIME), ("privilege", TEXT), ("granted_on", TEXT), ("name", TEXT), ("granted_to", TEXT),
     ("grantee_name", TEXT), ("grant_option", TEXT), ("granted_by", TEXT),
 ]  # fmt: skip
-_WITH_OWNERS = {"DATABASE", "SCHEMA", "TABLE", "VIEW", "STAGE", "PIPE"}
+_WITH_OWNERS = {"DATABASE", "SCHEMA", "TABLE", "VIEW", "STAGE", "PIPE", "STREAM", "TASK"}
 _CREATABLE = ("TABLE", "VIEW", "STAGE", "FILE FORMAT", "SEQUENCE", "FUNCTION", "PROCEDURE", "PIPE", "STREAM", "TASK")
 _ALL = {
     "TABLE": ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES"),
     "VIEW": ("SELECT", "REFERENCES"),
     "STAGE": ("READ", "WRITE"),
     "PIPE": ("MONITOR", "OPERATE"),
+    "STREAM": ("SELECT",),
+    "TASK": ("MONITOR", "OPERATE"),
     "SCHEMA": ("USAGE", "MODIFY", "MONITOR", *(f"CREATE {kind}" for kind in _CREATABLE)),
     "DATABASE": ("USAGE", "MODIFY", "MONITOR", "CREATE SCHEMA"),
     "WAREHOUSE": ("USAGE", "OPERATE", "MODIFY", "MONITOR"),

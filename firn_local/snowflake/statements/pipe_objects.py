@@ -89,25 +89,11 @@ def _show(session: Session, sql: str) -> ResultSet:
     tokens = Tokenizer(sql)
     tokens.expect("SHOW", "PIPES")
     like = tokens.like()
-    prefix = _scope(session, tokens)
+    prefix = session.scope(tokens)
     pipes = [pipe for pipe in pipe_table.rows(session.store) if pipe.name.startswith(prefix)]
     seen = enforcement.visible(session, "PIPE", [pipe.name for pipe in pipes])
     listed = [p for p in pipes if p.name in seen and (like is None or like.fullmatch(p.name.split(".", 2)[2]))]
     return ResultSet(_COLUMNS, [_row(session, pipe) for pipe in listed])
-
-
-def _scope(session: Session, tokens: Tokenizer) -> str:
-    """What the full names of the pipes begin with."""
-    if not tokens.skip("IN"):
-        schema = f"{session.schema}." if session.schema else ""
-        return f"{session.database}.{schema}" if session.database else ""
-    if tokens.skip("ACCOUNT"):
-        return ""
-    if tokens.skip("DATABASE"):
-        return f"{tokens.name() if tokens else session.database}."
-    tokens.skip("SCHEMA")
-    schema = tokens.name() if tokens else str(session.schema)
-    return f"{schema}." if "." in schema else f"{session.database}.{schema}."
 
 
 def _describe(session: Session, sql: str) -> ResultSet:

@@ -30,6 +30,7 @@ _COLUMNS = (
 
 _TABLE_NOTED = "json_extract_string(try_cast(counted.comment as json), '$.{}')"
 _FLAG = f"case when {_TABLE_NOTED} = 'true' then 'Y' else 'N' end"
+_TRACKED = "case when counted.comment like '%\"tracked\"%' then 'ON' else 'OFF' end"
 
 # SHOW TABLES with its comments and row counts; without temporary tables of other sessions and fakesnow's own schemas.
 _TABLES = (
@@ -38,6 +39,10 @@ _TABLES = (
     .replace("'TABLE' as kind", f"coalesce({_TABLE_NOTED.format('kind')}, 'TABLE') as kind")
     .replace("'' as cluster_by", f"coalesce({_TABLE_NOTED.format('cluster_by')}, '') as cluster_by")
     .replace("'N' as enable_schema_evolution", f"{_FLAG.format('evolves')} as enable_schema_evolution")
+    .replace(
+        "'OFF' as change_tracking",
+        "case when counted.comment like '%\"tracked\"%' then 'ON' else 'OFF' end as change_tracking",
+    )
     .replace("'N' as is_immutable", f"'N' as is_immutable, {_FLAG.format('interactive')} as is_interactive")
     .replace(
         "from information_schema.tables",

@@ -48,11 +48,12 @@ _CHANGING = [name for name in _COLUMNS if name not in (*_KEY, "table_name", "cre
 def find(
     conn: duckdb.DuckDBPyConnection, database: str, schema: str, pipe: str, names: Sequence[str]
 ) -> list[ChannelRow]:
-    """Those channels of a pipe that exist."""
-    if not _exists(conn, database):
-        return []
+    """Those channels of a pipe that exist. Not inside a transaction, which a missing table would end."""
     where = "lower(schema_name) = lower(?) AND lower(pipe_name) = lower(?) AND list_contains(?, lower(channel_name))"
-    rows = conn.execute(_select(database, where), [schema, pipe, [name.lower() for name in names]]).fetchall()
+    try:
+        rows = conn.execute(_select(database, where), [schema, pipe, [name.lower() for name in names]]).fetchall()
+    except duckdb.CatalogException:  # the database has had no channel yet
+        return []
     return [ChannelRow(*row) for row in rows]
 
 

@@ -2,7 +2,8 @@
 
 Layout of the directory: `databases/<NAME>.db` (one DuckDB file and WAL a database), `databases/_fs_global.db`
 (what spans databases: stages and comments in fakesnow's schema; users, roles, grants and pipes in `_firn`), `stages/`
-(staged files), `tmp/`. Not for statements.
+(staged files), `tmp/`. Each database also holds, in fakesnow's schema, the versions and row changes of
+`change_tracking`. Not for statements.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ from fakesnow.transforms import show, stage
 
 from firn_local.snowflake.store import catalog_views
 
+# What a stream is about: the commits that changed tracked tables, and how far streams were consumed.
+_VERSIONS = """
+CREATE TABLE IF NOT EXISTS {0}._firn_commits (tx BIGINT, version BIGINT, made_at TIMESTAMPTZ);
+CREATE TABLE IF NOT EXISTS {0}._firn_offsets (stream BIGINT, version BIGINT, made_at TIMESTAMPTZ);
+"""
 KEPT_RESULTS = 64
 LARGEST_KEPT_RESULT = 4_000_000
 
@@ -78,6 +84,11 @@ class Store(FakeSnow):
         """Make fakesnow's views and macros in `database`; a crash between attach and this is healed at start."""
         self.duck_conn.execute(info_schema.per_db_creation_sql(database))
         self.duck_conn.execute(macros.creation_sql(database))
+        self.duck_conn.execute(_VERSIONS.format(f'"{database}"._fs_information_schema'))
+
+    def databases(self) -> list[str]:
+        """The names of Snowflake's databases."""
+        return sorted(file.stem for file in Path(self.db_path or "").glob("*.db") if file.stem != GLOBAL_DATABASE_NAME)
 
     def remove(self, database: str) -> None:
         """Detach `database` and delete its files."""

@@ -24,18 +24,17 @@ _ROLE_SCOPE = "session:role:"
 
 @dataclass(frozen=True)
 class Caller:
-    """A user in a role, as `enforcement` wants to know it; secondary roles do not count."""
+    """A user in a role, as `enforcement` wants to know it; secondary roles do not count.
+
+    Its rights are checked unless no user has been made yet, as for a session.
+    """
 
     account: Account
     user: str
     role: str
+    is_restricted: bool
     warehouse: str | None = None
     temporary: AbstractSet[str] = frozenset()
-
-    @property
-    def is_restricted(self) -> bool:
-        """Whether its rights are checked: as for a session, not before the user is made."""
-        return principal_table.properties(self.account.store, "USER", self.user) is not None
 
     @property
     def role_grants(self) -> RoleGrants:
@@ -58,22 +57,24 @@ def logged_in(account: Account, token: str) -> Caller:
     user = str(claims.get("sub", "")).rpartition(".")[2]
     role = _asked_role(claims.get("scp"))
     if not principal_table.any_user(account.store):
-        return Caller(account, user, role or ADMIN)
+        return Caller(account, user, role or ADMIN, is_restricted=False)
     kept = principal_table.properties(account.store, "USER", user)
     if kept is None or not key_pairs.proves(token, kept, account.only_name, user):
         raise unauthorized("390144", "JWT token is invalid.")
     if kept.get("DISABLED") is True:
         raise unauthorized("390101", "User access disabled. Contact your local system administrator.")
-    return Caller(account, user, _allowed_role(account, user, role, str(kept.get("DEFAULT_ROLE") or "PUBLIC")))
+    role = _allowed_role(account, user, role, str(kept.get("DEFAULT_ROLE") or "PUBLIC"))
+    return Caller(account, user, role, is_restricted=True)
 
 
 def still_there(account: Account, user: str, role: str) -> Caller:
     """The caller that a scoped token stands for. Raises ProtocolError where the user was dropped or disabled since."""
-    if principal_table.any_user(account.store):
-        kept = principal_table.properties(account.store, "USER", user)
-        if kept is None or kept.get("DISABLED") is True:
-            raise unauthorized("390101", "User access disabled. Contact your local system administrator.")
-    return Caller(account, user, role)
+    kept = principal_table.properties(account.store, "USER", user)
+    if kept is None and not principal_table.any_user(account.store):
+        return Caller(account, user, role, is_restricted=False)
+    if kept is None or kept.get("DISABLED") is True:
+        raise unauthorized("390101", "User access disabled. Contact your local system administrator.")
+    return Caller(account, user, role, is_restricted=True)
 
 
 def demand(caller: Caller, pipe: Pipe) -> None:

@@ -24,6 +24,7 @@ from firn_local.snowflake.privileges.role_grants import ADMIN
 from firn_local.snowflake.sql.sql_errors import LOCKED, to_snowflake
 from firn_local.snowflake.store import channel_table, table_annotations
 from firn_local.snowflake.store.channel_table import ChannelRow
+from firn_local.snowflake.store.table_annotations import KnownColumn
 from firn_local.snowflake.streaming import transformation, value_casts
 from firn_local.snowflake.streaming.pipes import Pipe
 from firn_local.snowflake.streaming.protocol_errors import ProtocolError
@@ -196,7 +197,7 @@ class RowLoader:
 
     def _plan(self, load: _Load, careful: bool) -> Plan:
         pipe = load.pipe
-        columns = table_annotations.columns(self._session.duck, pipe.place)
+        columns = self._columns(pipe, careful)
         if not columns:
             raise duckdb.CatalogException(f"Table {pipe.table} does not exist")
         if transformation.matches_by_name(pipe):
@@ -212,6 +213,13 @@ class RowLoader:
             except ProtocolError as error:  # a column that the SELECT needs was dropped
                 raise duckdb.BinderException(str(error)) from error
         return self._selects[known]
+
+    def _columns(self, pipe: Pipe, careful: bool) -> list[KnownColumn]:
+        """The columns of its table: those that sessions know too, or after a failed INSERT what DuckDB has now."""
+        known = self._snowflake.account.columns
+        if careful or pipe.table not in known:
+            known[pipe.table] = table_annotations.columns(self._session.duck, pipe.place)
+        return known[pipe.table]
 
     def _rejected(self, rows: pa.Table, plan: Plan) -> list[tuple[int, int]]:
         try:

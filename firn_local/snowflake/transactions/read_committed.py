@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import duckdb
 
@@ -57,6 +57,22 @@ class Transaction:
     lost: str = ""
 
 
+class Recorder(Protocol):
+    """Who writes down, in the transaction, what it changes."""
+
+    def began(self, transaction: str) -> None:
+        """A transaction is open."""
+
+    def started(self) -> None:
+        """DuckDB's transaction begins, for the first time or again."""
+
+    def commit(self, tables: Iterable[str], commit: Callable[[], T]) -> T:
+        """Commit by calling `commit`; `tables` were written to."""
+
+    def ended(self) -> None:
+        """It is committed or rolled back."""
+
+
 class Transactions:
     """The transaction state of one session: at most one open transaction on one DuckDB connection."""
 
@@ -66,15 +82,21 @@ class Transactions:
         locks: TableLocks,
         commits: CommitLog,
         ddl_lock: AbstractContextManager[object],
+        recorder: Recorder,
     ) -> None:
         self._conn, self._locks, self._commits, self._ddl_lock = conn, locks, commits, ddl_lock
+        self._recorder = recorder
         self.current: Transaction | None = None
         self.last_id: str | None = None
 
     def begin(self) -> None:
         """Open a transaction; inside one this does nothing, as on Snowflake."""
         if self.current is None:
-            self.current = Transaction()
+            self._open()
+
+    def _open(self) -> None:
+        self.current = Transaction()
+        self._recorder.began(self.current.id)
 
     def run(self, work: Work, tables: Tables) -> None:
         """Run a query or DML inside the open transaction or, without one, as its own."""
@@ -86,9 +108,9 @@ class Transactions:
             self._alone(work, tables)
 
     def _alone(self, work: Work, tables: Tables) -> None:
-        self.current = Transaction()
+        self._open()
         try:
-            self._inside(self.current, work, tables)
+            self.run(work, tables)
             self.commit()
         except BaseException:
             self.rollback()
@@ -111,6 +133,7 @@ class Transactions:
             return
         tx.snapshot = self._commits.now()
         self._conn.begin()
+        self._recorder.started()
         tx.started = True
         for write in tx.journal:
             self._repeat(tx, write)
@@ -158,7 +181,7 @@ class Transactions:
             raise sql_error(LOCKED, tx.lost)
         if not (tx.journal or tx.started):
             return
-        self._attempt(tx, self._conn.commit)
+        self._attempt(tx, lambda: self._recorder.commit(tx.tables, self._conn.commit))
 
     def _attempt(self, tx: Transaction, work: Callable[[], T]) -> T:
         """Run `work` on a snapshot that holds the transaction's writes so far.
@@ -193,4 +216,5 @@ class Transactions:
 
     def _end(self, tx: Transaction) -> None:
         self.last_id, self.current = tx.id, None
+        self._recorder.ended()
         self._locks.release(tx.id)

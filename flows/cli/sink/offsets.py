@@ -20,8 +20,8 @@ def offsets(
         str | None,
         typer.Option(
             metavar="TARGET",
-            help="Set the next offset: earliest, latest, an offset, +n or -n from the current one, a time "
-            "(2026-11-21T10:00:00Z), or @<Unix milliseconds>.",
+            help="Set the next offset: earliest, latest, table (behind its newest row), an offset, +n or -n from the "
+            "current one, a time (2026-11-21T10:00:00Z), or @<Unix milliseconds>.",
         ),
     ] = None,
     topic: Annotated[str | None, typer.Option(help="Only this topic.")] = None,
@@ -43,17 +43,19 @@ def offsets(
     from firn.operations.offset_reset import plan
     from firn.operations.offset_reset import reset as act
     from firn.operations.offsets import COLUMNS, look, running_within, select
+    from firn.operations.table_positions import TablePositions
     from firn.secrets import secret_reader
     from firn.settings import load_settings
-    from firn.sinks.context import kafka_login, snowflake_login
+    from firn.sinks.channel_folding import ChannelFolder
+    from firn.sinks.context import SinkContext, kafka_login, snowflake_login
     from firn.snowflake.connection import connect
-    from firn.snowflake.identifiers import Namespace
+    from spark_jobs.sink.tables.pipes import target_of_pipe
 
     settings = load_settings()
     sink = load_sink_config(config, Resolver(secret_reader(settings)))
     client, login = kafka_login(sink, settings), snowflake_login(sink, settings)
-    admin = cluster.admin_client(client)
-    table = LedgerTable(Namespace(login.database, login.schema), sink.name)
+    context, admin = SinkContext(sink, settings, client, None, None, login), cluster.admin_client(client)
+    table = LedgerTable(context.namespace, sink.name)
     with connect(login, query_tag=f"firn sink offsets {sink.name}") as connection:
         found = look(sink, table, connection, admin)
         chosen = select(found, topic, partition)
@@ -62,7 +64,8 @@ def offsets(
             print_rows([each.row() for each in chosen], columns=COLUMNS, as_json=as_json)
             return
         # What the file does not name is reset by name alone.
-        steps = plan([each for each in chosen if topic or each.state != "unread"], target, admin)
+        held = TablePositions(connection, context.namespace, sink, target_of_pipe)
+        steps = plan([each for each in chosen if topic or each.state != "unread"], target, admin, held)
         _show(found, target, steps, as_json=as_json)
         if dry_run:
             say("Nothing was changed (--dry-run).")
@@ -70,7 +73,9 @@ def offsets(
         table.check_silent(found.owner, running_within(sink))
         if not yes and not _confirmed():
             return
-        epoch = act(sink, table, connection, client, steps)
+        ledger_id = table.ledger_id(connection)
+        fold = ChannelFolder(context, ledger_id) if ledger_id else None
+        epoch = act(sink, table, connection, client, steps, fold=fold, held=held)
         say(f"The positions are reset (epoch {epoch}). The sink continues from them when it starts.")
 
 
@@ -91,6 +96,11 @@ def _target(text: str | None, *, yes: bool, dry_run: bool) -> Target | None:
 
 def _say_state(found: SinkOffsets, running_within: float) -> None:
     say(found.spoken_owner(running_within))
+    if found.owner and found.owner.tokens_ahead:
+        say(
+            "Its channels may be ahead of these positions: a streaming run moves them rarely, and in any case when it "
+            "ends in order. A start or a reset opens the channels first; --reset table goes on behind the newest rows."
+        )
     if found.absent:
         say(f"Not in Kafka: {', '.join(found.absent)}.")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from snowflake.connector.errors import DatabaseError
 from firn_local.snowflake.bootstrap import bootstrap
 from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.instance import LocalSnowflake
+from firn_local.snowflake.metering.meter import Clock
 from firn_local.snowflake.server.authentication import Refused, open_session
 
 Rows = list[tuple[Any, ...]]
@@ -87,14 +89,14 @@ class Connection:
 class InProcess:
     """One data directory, opened; `connect` takes the connector's options but those of transport and proof."""
 
-    def __init__(self, data_dir: Path, bootstrap_sql: Path | None = None) -> None:
-        self._data_dir, self._bootstrap_sql = data_dir, bootstrap_sql
+    def __init__(self, data_dir: Path, bootstrap_sql: Path | None = None, clock: Clock = time.time) -> None:
+        self._data_dir, self._bootstrap_sql, self._clock = data_dir, bootstrap_sql, clock
         self._opened: list[Connection] = []
         self._open()
 
     def _open(self) -> None:
         (self._data_dir / "tmp").mkdir(parents=True, exist_ok=True)
-        self.snowflake = LocalSnowflake(self._data_dir, threads=1)
+        self.snowflake = LocalSnowflake(self._data_dir, threads=1, clock=self._clock)
         bootstrap(self.snowflake, self._bootstrap_sql)
 
     def connect(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import stat
 import urllib.error
 import urllib.request
@@ -50,6 +51,15 @@ def test_the_registry_wants_its_api_key(stack: Any) -> None:
     secret = read_secret(stack.settings, stack.settings.registry_secret_id, RegistrySecret)
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(f"{secret.url}/subjects", timeout=10)
+
+
+def test_snowpipe_streaming_answers_whom_its_ca_convinces(stack: Any) -> None:
+    settings = stack.settings
+    trust = ssl.create_default_context(cafile=settings.snowflake_ca_file)
+    with urllib.request.urlopen(f"{settings.snowflake_streaming_url}/health", timeout=10, context=trust) as answer:
+        assert json.load(answer) == {"ok": True}
+    with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
+        urllib.request.urlopen(f"{settings.snowflake_streaming_url}/health", timeout=10)
 
 
 def test_the_connector_role_holds_the_writer_role(stack: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,10 +13,12 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka import TopicPartition as KafkaOffset
 from snowflake.connector import SnowflakeConnection
 
+from firn.channels.recorded import RecordedChannel
 from firn.connector.parse import parse_sink_config
 from firn.errors import BadRecordError, ConfigError, PrivilegeError, TerminalError, TransientError
 from firn.kafka import cluster
 from firn.kafka.partitions import KafkaPartition, TopicPartition
+from firn.ledger.folding import FoldedPosition
 from firn.ledger.kafka_names import dead_letter_group
 from firn.ledger.owner import Owner
 from firn.ledger.positions import LostPositionError, Position
@@ -24,10 +26,14 @@ from firn.ledger.table import LedgerTable
 from firn.operations import offset_reset
 from firn.operations.offset_reset import Step, Target, consequences, parse_target, plan, reset
 from firn.operations.offsets import PartitionOffsets, SinkOffsets, look, running_within, select
+from firn.operations.table_positions import TablePositions
 from firn.settings import Settings
-from firn.snowflake.connection import connect
+from firn.sinks.channel_folding import FoldedChannel
+from firn.sinks.topics import partitions_of
+from firn.snowflake.connection import connect, execute
 from firn.snowflake.identifiers import Namespace
 from spark_jobs.sink.run import SinkRun
+from spark_jobs.sink.tables.pipes import target_of_pipe
 from tests.support.kafka import Topic, framed
 from tests.support.sinks import committed, connector, connector_file, landed, ledger_id_of, login_of, wait_until
 
@@ -42,6 +48,10 @@ def offsets(
 ) -> PartitionOffsets:
     row = None if committed is None else Position(committed, "id", datetime(2026, 11, 21, 10, tzinfo=UTC))
     return PartitionOffsets(where, "T", row, seen, committed if start is None else start)
+
+
+def no_rows(partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    raise AssertionError(f"nobody asked for tables: {partitions}")
 
 
 @pytest.mark.parametrize(
@@ -68,6 +78,7 @@ def test_a_partition_has_one_state_and_the_lag_that_follows(
     ("text", "target"),
     [
         ("earliest", Target("earliest")),
+        ("table", Target("table")),
         ("latest", Target("latest")),
         ("0", Target("offset", 0)),
         (" 20261121 ", Target("offset", 20261121)),
@@ -88,7 +99,7 @@ def test_targets_are_words_offsets_steps_and_times(text: str, target: Target) ->
     "text", ["", "soon", "Latest", "1.5", "++1", "@-1", "@now", "1969-12-31", "9" * 30, "2026-13-01"]
 )
 def test_what_is_no_target_is_refused_with_what_is_one(text: str) -> None:
-    with pytest.raises(ValueError, match=r"earliest, latest, an offset|before 1970"):
+    with pytest.raises(ValueError, match=r"earliest, latest, table .*, an offset|before 1970"):
         parse_target(text)
 
 
@@ -119,7 +130,7 @@ def test_what_the_sink_does_not_have_is_refused_by_name(topic: str | None, parti
 
 
 def planned(found: PartitionOffsets, target: str) -> Step:
-    (step,) = plan([found], parse_target(target), None)  # type: ignore[arg-type]
+    (step,) = plan([found], parse_target(target), None, no_rows)  # type: ignore[arg-type]
     return step
 
 
@@ -150,7 +161,7 @@ def test_a_plan_counts_what_is_read_again_left_out_and_gone(
 def test_all_targets_outside_of_what_kafka_holds_are_refused_at_once_with_the_range() -> None:
     found = [offsets(40), offsets(99, where=P1), offsets(None, start=0, where=TopicPartition("t", 2))]
     with pytest.raises(TerminalError, match="t-1: 101 is outside of 10 to 100") as raised:
-        plan(found, Target("step", 2), None)  # type: ignore[arg-type]
+        plan(found, Target("step", 2), None, no_rows)  # type: ignore[arg-type]
     assert "t-2: a step needs a position" in raised.value.what
     assert "t-0" not in raised.value.what
     with pytest.raises(TerminalError, match="9 is outside of 10 to 100"):
@@ -159,9 +170,42 @@ def test_all_targets_outside_of_what_kafka_holds_are_refused_at_once_with_the_ra
 
 def test_partitions_that_are_gone_cannot_be_reset_and_do_not_hold_up_others() -> None:
     gone = offsets(40, None, where=P1)
-    assert [step.where for step in plan([offsets(40), gone], Target("latest"), None)] == [P0]  # type: ignore[arg-type]
+    assert [step.where for step in plan([offsets(40), gone], Target("latest"), None, no_rows)] == [P0]  # type: ignore[arg-type]
     with pytest.raises(TerminalError, match="no partition to reset"):
-        plan([gone], Target("latest"), None)  # type: ignore[arg-type]
+        plan([gone], Target("latest"), None, no_rows)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("found", "rows", "to", "beyond"),
+    [
+        (offsets(40), {P0: 70}, 70, 30),
+        (offsets(40), {P0: 30}, 40, 0),  # what follows became no row
+        (offsets(40), {}, 40, 0),
+        (offsets(None), {P0: 70}, 70, 70),
+    ],
+)
+def test_a_sink_goes_on_behind_the_newest_row_and_never_in_front_of_the_ledger(
+    found: PartitionOffsets, rows: dict[TopicPartition, int], to: int, beyond: int
+) -> None:
+    (step,) = plan([found], parse_target("table"), None, lambda _: rows)  # type: ignore[arg-type]
+    assert (step.to, step.beyond, step.again, step.skipped) == (to, beyond, 0, 0)
+    said = consequences([step])[0]
+    assert ("the ledger does not count and the table does: up to" in said) == bool(beyond)
+
+
+@pytest.mark.parametrize(
+    ("found", "rows", "why"),
+    [
+        (offsets(None), {}, "neither the ledger nor the table says how far it is, and its state is new"),
+        (offsets(40, KafkaPartition("another", 0, 100)), {P0: 70}, "and its state is recreated"),
+        (offsets(40), {P0: 101}, "101 is outside of 10 to 100"),
+    ],
+)
+def test_a_table_that_does_not_say_where_a_partition_goes_on_resets_nothing(
+    found: PartitionOffsets, rows: dict[TopicPartition, int], why: str
+) -> None:
+    with pytest.raises(TerminalError, match=why):
+        plan([found], Target("table"), None, lambda _: rows)  # type: ignore[arg-type]
 
 
 def test_consequences_are_said_in_plain_words() -> None:
@@ -193,6 +237,33 @@ def test_who_runs_the_sink_is_one_line(owner: Owner | None, says: str) -> None:
     assert says in SinkOffsets("s", owner, ()).spoken_owner(90)
 
 
+@dataclasses.dataclass(frozen=True)
+class FakeFold:
+    """Opens channels without tokens; of these partitions they are gone. then: what happens meanwhile."""
+
+    gone: set[TopicPartition]
+    then: Callable[[], object] = lambda: None
+
+    def once_more(self) -> FakeFold:
+        return FakeFold(self.gone)
+
+    def __call__(
+        self,
+        owner: Owner,
+        positions: Mapping[TopicPartition, Position],
+        partitions: Mapping[TopicPartition, KafkaPartition],
+        *,
+        replaced: Collection[TopicPartition] = (),
+    ) -> Mapping[TopicPartition, FoldedPosition]:
+        if owner.tokens_ahead and self.gone - {*replaced}:
+            raise LostPositionError("A channel is gone.", next_step="`firn sink offsets <config> --reset table`")
+        self.then()
+        channel = RecordedChannel("P", 1, None, 0)
+        return {
+            where: FoldedChannel(at.next_offset, channel) for where, at in positions.items() if where not in replaced
+        }
+
+
 class Sink:
     """A sink of a new topic, without Spark."""
 
@@ -210,7 +281,37 @@ class Sink:
         return [(each.where.partition, each.state, each.lag) for each in self.look().partitions]
 
     def plan(self, target: str) -> list[Step]:
-        return plan(self.look().partitions, parse_target(target), self.admin)
+        return plan(self.look().partitions, parse_target(target), self.admin, no_rows)
+
+    def stream(self, gone: set[TopicPartition]) -> None:
+        """A streaming run that claims, and is killed."""
+        self.table.ensure(self.connection)
+        run = LedgerTable(self.table._namespace, self.config.name, "a-run")
+        try:
+            run.claim(
+                self.connection,
+                lambda: partitions_of(self.admin, self.config),
+                "earliest",
+                lambda _: self.topic.table,
+                method="SNOWPIPE_STREAMING",
+                tokens_ahead=True,
+                fold=FakeFold(gone),
+            )
+        finally:
+            ago = "UPDATED_AT = DATEADD(HOUR, -1, UPDATED_AT)"
+            statement = f"UPDATE FIRN_OFFSETS SET {ago} WHERE SINK = ? AND TOPIC = ''"
+            execute(self.connection, statement, (self.config.name,))
+
+    def tables(self) -> TablePositions:
+        return TablePositions(self.connection, self.table._namespace, self.config, target_of_pipe)
+
+    def land(self, partition: int, *offsets: int) -> None:
+        """Rows of these records, as a sink writes them."""
+        execute(self.connection, f"CREATE TABLE IF NOT EXISTS {self.topic.table} (RECORD_METADATA VARIANT)")
+        for offset in offsets:
+            metadata = json.dumps({"topic": self.topic.name, "partition": partition, "offset": offset})
+            statement = f"INSERT INTO {self.topic.table} SELECT PARSE_JSON(?)"
+            execute(self.connection, statement, (metadata,))
 
     def reset(self, target: str) -> int:
         return reset(self.config, self.table, self.connection, self.topic.client, self.plan(target))
@@ -283,6 +384,55 @@ def test_a_ledger_that_moved_since_the_plan_is_not_reset(settings: Settings, con
     with pytest.raises(TerminalError, match="moved since"):
         reset(sink.config, sink.table, connection, sink.topic.client, steps)
     assert sink.states() == [(0, "ok", 3), (1, "ok", 0)]
+
+
+@pytest.mark.stack
+def test_a_lost_position_is_found_again_in_the_table(settings: Settings, connection: SnowflakeConnection) -> None:
+    """A channel was dropped while its tokens were ahead: nothing but the table says how far its rows are."""
+    sink = Sink(settings, connection)
+    sink.topic.send([b"x"] * 9)
+    sink.stream({})
+    sink.land(0, 5, 6, 2)
+    with pytest.raises(LostPositionError, match="--reset table"):
+        sink.stream({TopicPartition(sink.topic.name, 0)})
+    sink.publish_letters(4)
+    held = sink.tables()
+    steps = plan(sink.look().partitions, Target("table"), sink.admin, held)
+    assert [(step.to, step.beyond, step.skipped) for step in steps] == [(7, 7, 0), (0, 0, 0)]
+    reset(sink.config, sink.table, connection, sink.topic.client, steps, fold=FakeFold(set()), held=held)
+    assert committed(settings, sink.topic) == {0: 7, 1: 0}
+    assert sink.table.owner(connection).tokens_ahead is False
+    assert sink.letters() == {0: (4, "known"), 1: (4, "known")}, "what is published stays known"
+
+
+@pytest.mark.stack
+def test_rows_that_were_on_their_way_when_the_plan_was_made_stop_it(
+    settings: Settings, connection: SnowflakeConnection
+) -> None:
+    sink = Sink(settings, connection)
+    sink.topic.send([b"x"] * 9)
+    sink.stream({})
+    sink.land(0, 2)
+    held = sink.tables()
+    steps = plan(sink.look().partitions, Target("table"), sink.admin, held)
+    fold = FakeFold(set(), then=lambda: sink.land(0, 3))
+    with pytest.raises(TerminalError, match="came into the table since the plan was made"):
+        reset(sink.config, sink.table, connection, sink.topic.client, steps, fold=fold, held=held)
+    assert committed(settings, sink.topic) == {0: 0, 1: 0}
+    steps = plan(sink.look().partitions, Target("table"), sink.admin, held)
+    reset(sink.config, sink.table, connection, sink.topic.client, steps, fold=fold.once_more(), held=held)
+    assert committed(settings, sink.topic) == {0: 4, 1: 0}
+
+
+@pytest.mark.stack
+def test_a_table_whose_rows_do_not_name_their_records_says_nothing(
+    settings: Settings, connection: SnowflakeConnection
+) -> None:
+    sink = Sink(settings, connection, snowflake__metadata__topic="false")
+    with pytest.raises(ConfigError, match="does not say how far it is"):
+        sink.tables()({TopicPartition(sink.topic.name, 0)})
+    other = Sink(settings, connection)
+    assert other.tables()({TopicPartition(other.topic.name, 0)}) == {}, "no table, no rows"
 
 
 @pytest.mark.stack
@@ -371,7 +521,7 @@ def test_expired_offsets_are_passed_by_a_reset(settings: Settings, new_run: NewR
         run.run()
     table = LedgerTable(run._context.namespace, run._context.config.name)
     found = look(run._context.config, table, connection, topic.admin)
-    steps = plan(found.partitions, Target("earliest"), topic.admin)
+    steps = plan(found.partitions, Target("earliest"), topic.admin, no_rows)
     assert [(step.offsets.state, step.to, step.expired) for step in steps] == [("expired", 5, 3)]
     reset(run._context.config, table, connection, topic.client, steps)
     assert new_run(topic).run().records == 3

@@ -84,7 +84,7 @@ def test_an_absent_key_is_null_also_as_timestamp(c: Connection) -> None:
         ("SELECT 'unfinished", 1003, "42000", "SELECT"),
         ("CREATE TABLE ORDER_EVENTS (A INT)", 2002, "42710", "already exists"),
         ("CREATE DATABASE STREAMING", 2002, "42710", "already exists"),
-        ("CREATE STREAM S ON TABLE ORDER_EVENTS", 2, "0A000", "CREATE STREAM S ON TABLE"),
+        ("CREATE ALERT A WAREHOUSE = W", 2, "0A000", "CREATE ALERT A WAREHOUSE"),
         ("CALL SOMETHING(1)", 2, "0A000", "CALL SOMETHING"),
         ("CREATE TASK T SCHEDULE='1 minute' AS SELECT 1", 2, "0A000", "CREATE TASK"),
         ("USE ROLE NOPE", 2043, "02000", "Role 'NOPE' does not exist"),
