@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from firn.channels.client import OpenChannel
+from firn.channels.client import OpenChannel, Row
 from firn.channels.faults import ChannelInvalidError
 from firn.channels.recorded import SUCCESS, ChannelSeen, RecordedChannel
 from firn.channels.tokens import Token, next_offset
@@ -59,6 +59,7 @@ class ChannelWriter:
         self._rows = self._reopenings = 0
         self._fault: ChannelInvalidError | None = None
         self._flushed = _Unflushed()
+        self._refused: tuple[int, int, list[Row]] | None = None  # kept, for they are offered again at once
         self._channel = self._begin()
 
     def _begin(self) -> OpenChannel:
@@ -77,13 +78,15 @@ class ChannelWriter:
         """As `ContinuousWriter.write`: rows that it took before, or that are durable, are passed over."""
         with self._noting_faults():
             for start, stop in _parts(offsets, columns, self._taken):
-                rows = rows_of(self._target.loader, [column.slice(start, stop - start) for column in columns])
                 first, last = int(offsets[start]), int(offsets[stop - 1])
-                generation = self._opening.generation
+                if self._refused is None or self._refused[:2] != (first, last):
+                    built = rows_of(self._target.loader, [column.slice(start, stop - start) for column in columns])
+                    self._refused = (first, last, built)
+                rows, generation = self._refused[2], self._opening.generation
                 self._channel.append(rows, Token(generation, first), Token(generation, last))
                 size = sum(_size(column, start, stop) for column in columns)
                 self._flushed.add(first, last, len(rows), size)
-                self._taken, self._rows = last + 1, self._rows + len(rows)
+                self._taken, self._rows, self._refused = last + 1, self._rows + len(rows), None
                 self.text_bytes += size
         self._flushed.schema_ids.update(schema_ids)
 
@@ -120,7 +123,7 @@ class ChannelWriter:
             raise self._fault
         self._reopenings += 1
         self._channel.close(flush=False)
-        self._flushed = _Unflushed()
+        self._flushed, self._refused = _Unflushed(), None
         before, self._channel = self.position, self._begin()
         if self.position > before:
             self._reopenings = 0
