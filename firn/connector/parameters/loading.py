@@ -53,7 +53,7 @@ STREAMING = group(
         "snowflake.streaming.max.memory.limit.bytes",
         r.whole(-1),
         "Bytes that the client holds of one partition before Snowflake has taken them, in whole MB: reading "
-        "waits beyond that. -1: 32 MB.",
+        "waits beyond that. 20 MB at least, for the largest row. -1: 32 MB.",
         "-1",
     ),
     honoured(
