@@ -8,7 +8,7 @@ and, more rarely, the steps of the ledger. Not for how reports travel (`run`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from firn.channels.recorded import RecordedChannel
@@ -61,6 +61,10 @@ class RunProgress:
         if report.token is not None and where in self._channels:
             self._channels[where] = replace(self._channels[where], token=report.token)
         return True
+
+    def started(self, partitions: Iterable[TopicPartition], now: float) -> None:
+        """A task begins to follow these: it has its time before they count as stalled."""
+        self._moved_at |= dict.fromkeys(partitions, now)
 
     def accounted(self, where: TopicPartition, end: int, rows: int, channel: RecordedChannel, now: float = 0.0) -> None:
         """Rows that Snowflake refused are dealt with: all below `end` is durable, `rows` more of it than was reported.

@@ -118,6 +118,7 @@ class ContinuousRun:
         self._next_poll = self._next_report = 0.0
         self._told = self._ledger_moved = now
         self._cut_at: dict[TopicPartition, int] = {}
+        self._stops: list[Stopped] = []
 
     @property
     def healthy(self) -> bool:
@@ -203,7 +204,7 @@ class ContinuousRun:
         return {where for where, at in self._progress.durable.items() if self._ends.get(where, at) > at}
 
     def _start_due(self) -> None:
-        if not self._ends:
+        if not self._ends or self._stops:
             return
         if not self._groups.groups:
             backlog = {where: max(0, self._ends.get(where, at) - at) for where, at in self._progress.durable.items()}
@@ -218,7 +219,9 @@ class ContinuousRun:
         except MissingObjectError as error:
             raise claim_again(error) from error
         letters = self._letters(group)
-        self._groups.started(group, time.monotonic())
+        now = time.monotonic()
+        self._groups.started(group, now)
+        self._progress.started(group.partitions, now)
         work = GroupWork(
             group.attempt,
             tuple(
@@ -266,11 +269,18 @@ class ContinuousRun:
         if len(reports.of(Followed)) != len(task.group.partitions):
             raise self._failed(task.group, EngineFailedError("A task did not report all its partitions."))
         self._tell()
-        raise_stopped(self._claim.ledger.sink, self._context.config.errors, reports.of(Stopped))
+        self._stops += reports.of(Stopped)
         self._account(reports.of(RowErrors))
         self._change_tables(task, reports)
         self._take_cuts(reports.of(Cut))
         self._groups.ended(task.group, again=bool({*map(type, reports)} & _AGAIN))
+        log.info("task %d has ended%s", task.group.attempt, ", and starts again" if task.group.again else "")
+        self._raise_stopped()
+
+    def _raise_stopped(self) -> None:
+        """Raise BadRecordError where a record stopped it; a run that takes what is available ends its tasks first."""
+        if self._parts.targets is None or not self._running:
+            raise_stopped(self._claim.ledger.sink, self._context.config.errors, self._stops)
 
     def _failed(self, group: Group, error: EngineFailedError) -> BatchFailedError:
         failed = BatchFailedError(error.what, where=error.where, next_step=error.next_step)

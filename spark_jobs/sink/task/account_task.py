@@ -41,8 +41,8 @@ from spark_jobs.sink.values.table_loaders import TableLoader
 # https://docs.snowflake.com/en/user-guide/querying-semistructured
 _OFFSETS = """
 SELECT {metadata}:offset::NUMBER(38, 0) AS AT FROM {table}
-WHERE {metadata}:topic::VARCHAR = %s AND {metadata}:partition::NUMBER(38, 0) = %s
-AND {metadata}:offset::NUMBER(38, 0) BETWEEN %s AND %s
+WHERE {metadata}:topic::VARCHAR = ? AND {metadata}:partition::NUMBER(38, 0) = ?
+AND {metadata}:offset::NUMBER(38, 0) BETWEEN ? AND ?
 """
 
 

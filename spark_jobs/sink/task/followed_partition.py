@@ -95,6 +95,11 @@ class FollowedPartition:
         return self.row_errors or self._rows.schema_report or self._rows.ended
 
     @property
+    def finite(self) -> bool:
+        """Whether the task may leave the partition somewhere."""
+        return self._until is not None
+
+    @property
     def done(self) -> bool:
         """Whether the partition is where the task may leave it."""
         return self._until is not None and self.state.durable >= self._until

@@ -39,7 +39,7 @@ from spark_jobs.sink.task.partition_rows import PartitionRows
 from spark_jobs.sink.task.reporting import run_reporting
 from spark_jobs.sink.task.table_look import TableLook
 from spark_jobs.sink.task.worker import confirm_epoch, confirm_topics, decoders_of, session_of
-from spark_jobs.sink.values.reports import Followed, Report
+from spark_jobs.sink.values.reports import Followed, Report, Stopped
 from spark_jobs.sink.values.table_loaders import TableLoader
 
 PASS_SECONDS = 0.05
@@ -200,11 +200,11 @@ class GroupTask:
     def _over(self) -> bool:
         """Whether the task has come to its end: all that it wrote is durable then."""
         members, now = self._partitions.values(), self._clock()
-        if not any(each.ended for each in members):
+        if not self._closing:
             self._closing_since = None
             if not all(each.settled for each in members):
                 return False
-            return all(each.done for each in members) or now - self._last_batch > self._idle_seconds
+            return all(each.done or each.ended for each in members) or now - self._last_batch > self._idle_seconds
         self._closing_since = self._closing_since or now
         if all(each.settled for each in members):
             return True
@@ -216,6 +216,19 @@ class GroupTask:
                 next_step="Nothing: the sink claims again and goes on behind what is durable.",
             )
         return False
+
+    @property
+    def _closing(self) -> bool:
+        """Whether nothing more is taken, because of a partition that ended.
+
+        A task that takes what is available stops one partition in front of a bad record, and takes the others whole.
+        """
+        members = self._partitions.values()
+        ends = [each.ended for each in members if each.ended]
+        if not ends:
+            return False
+        finite = all(each.finite for each in members) and all(isinstance(each, Stopped) for each in ends)
+        return not finite
 
     def _pass(self) -> None:
         """Take what has come, and hand it on."""
@@ -238,7 +251,7 @@ class GroupTask:
 
     def _fetch(self, seconds: float) -> list[FollowedBatch]:
         members = self._partitions.values()
-        if any(each.ended for each in members) or sum(each.state.waiting for each in members) > MOST_WAITING:
+        if self._closing or sum(each.state.waiting for each in members) > MOST_WAITING:
             self._wait(PASS_SECONDS)
             return []
         return self._source.poll(seconds)

@@ -151,6 +151,8 @@ def test_a_partition_that_stands_still_while_kafka_holds_more_is_stalled() -> No
     assert state.stalled({P0: 5, P1: 100}, 200.0, 60.0) == []
     assert state.stalled(ends, 250.0, 60.0) == []  # waits since the last look alone
     assert state.stalled(ends, 270.0, 60.0) == [P0]
+    state.started([P0], 265.0)
+    assert state.stalled(ends, 300.0, 60.0) == []
 
 
 STEPS = st.lists(

@@ -408,7 +408,27 @@ def test_a_lost_sink_changes_no_table(rig: Rig) -> None:
     assert Loaders.made.evolved == []
 
 
+def test_of_what_is_available_all_is_taken_but_what_is_behind_a_bad_record(rig: Rig) -> None:
+    stopped = threading.Event()
+
+    def work(work: Any) -> list[Report]:
+        where = work.partitions[0].where
+        if where == P1:
+            assert stopped.wait(SECONDS)
+            return rig.finish(work)
+        stopped.set()
+        return [followed(P0, 4, 4, work.attempt), Stopped("t", 0, 4, "malformed_avro", "d")]
+
+    rig.engine.tasks = work
+    with pytest.raises(BadRecordError, match="t-0 offset 4"):
+        rig.run()
+    assert rig.ledger.committed == {P0: 4, P1: 10}
+    assert len(rig.engine.works) == 2
+
+
 def test_a_bad_record_ends_the_run_with_all_before_it_in_the_ledger(rig: Rig) -> None:
+    rig.targets = None
+
     def work(work: Any) -> list[Report]:
         where = work.partitions[0].where
         if where == P1:

@@ -358,6 +358,15 @@ def test_a_bad_record_stops_its_partition_with_all_before_it_durable(rig: Rig) -
     assert len(rig.source.batches) == 1  # nothing more was fetched
 
 
+def test_of_what_is_available_a_bad_record_stops_its_own_partition_alone(rig: Rig) -> None:
+    rig.until, rig.idle_seconds = {P0: 3, P1: 2}, 1000.0
+    rig.source.batches.append([records(P0, 0, b"a", b"bad", b"c")])
+    rig.source.batches.append([records(P1, 0, b"x", b"y")])
+    reports = rig.run()
+    assert (rig.rows(P0), rig.rows(P1)) == ([0], [0, 1])
+    assert len(of(Stopped, reports)) == 1
+
+
 def test_a_full_channel_rests_and_the_others_go_on(rig: Rig) -> None:
     rig.channels[P0].room, rig.channels[P0].lag = 2, 4
     rig.source.batches.append([records(P0, 0, b"a", b"b")])
