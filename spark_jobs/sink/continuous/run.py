@@ -55,6 +55,8 @@ from spark_jobs.sink.values.table_loaders import TableLoader
 
 REPORT_SECONDS = 1.0
 """Between two looks at what the tasks report."""
+HANGING_SECONDS = 60.0
+"""How long a task may say nothing, or make no progress, at least; else as long as the sink has patience."""
 CANCEL_SECONDS = 10.0
 """How long cancelled tasks may take to end; who opens their channels next fences them."""
 _TICK_SECONDS = 0.25
@@ -355,7 +357,7 @@ class ContinuousRun:
 
     def _check_alive(self) -> None:
         """Raise TransientError where a task says nothing for as long as the sink has patience, or makes no progress."""
-        now, patience = time.monotonic(), self._parts.deadline.seconds
+        now, patience = time.monotonic(), max(HANGING_SECONDS, self._parts.deadline.seconds)
         if silent := self._groups.silent(now, patience):
             raise _hung(silent[0].partitions, f"has not reported anything for {patience:.0f} s")
         if self._ends and (stalled := self._progress.stalled(self._ends, now, patience)):

@@ -170,6 +170,7 @@ class Rig:
         monkeypatch.setattr(run, "REPORT_SECONDS", 0.02)
         monkeypatch.setattr(run, "_TICK_SECONDS", 0.01)
         monkeypatch.setattr(run, "CANCEL_SECONDS", 2.0)
+        monkeypatch.setattr(run, "HANGING_SECONDS", 0.1)
         for module in (run, accounting):
             monkeypatch.setattr(module, "transaction", transaction)
             monkeypatch.setattr(module, "uncommitted_letters", self._uncommitted)
