@@ -8,7 +8,7 @@ for one sink that has its warehouse for itself. Not for what was billed: WAREHOU
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from firn.connector.config import Method, SinkConfig
 
@@ -25,10 +25,14 @@ COMMIT_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """Credits a day. warehouse: while it is awake for this sink; ingestion: what Snowpipe Streaming bills for data."""
+    """Credits a day. warehouse: while it is awake for this sink; ingestion: what Snowpipe Streaming bills for data.
+
+    at_least: the rate is not known; a higher one costs more.
+    """
 
     warehouse: float
     ingestion: float
+    at_least: bool = False
 
     @property
     def credits(self) -> float:
@@ -48,6 +52,11 @@ def estimate(config: SinkConfig, records_per_second: float, bytes_per_second: fl
     streams = config.method is Method.SNOWPIPE_STREAMING
     ingested = bytes_per_second * DAY / 1000**3 if streams else 0.0
     return CostEstimate(awake * WAREHOUSE_CREDITS_AN_HOUR * DAY / 3600, ingested * STREAMING_CREDITS_PER_GB)
+
+
+def least(config: SinkConfig) -> CostEstimate:
+    """The same while records come and nobody knows how many: batches wait for as long as they may, data is nothing."""
+    return replace(estimate(config, 1.0, 0.0), at_least=True)
 
 
 def _between_commits(config: SinkConfig, records_per_second: float, bytes_per_second: float) -> float:

@@ -14,7 +14,7 @@ from firn.connector.config import SinkConfig
 from firn.errors import FirnError
 from firn.ledger.control_record import DesiredState, Diagnosis, State
 from firn.ledger.owner import Totals
-from firn.operations.costs import CostEstimate, estimate
+from firn.operations.costs import CostEstimate, estimate, least
 from firn.operations.health import STARTING_SECONDS, diagnose
 from firn.operations.observation import Observation, PartitionLag
 
@@ -141,11 +141,13 @@ class Status:
 
     @property
     def cost(self) -> CostEstimate | None:
-        """What a day costs at the rates as they are; None where nobody measured them."""
-        records, size = self.rate("records_per_second"), self.rate("bytes_per_second")
-        if self.config is None or records is None or size is None:
+        """What a day costs at the rates as they are, or at least where nobody measured them; None without a look."""
+        if self.config is None or not self.complete:
             return None
-        return estimate(self.config, records if self.active else 0.0, size)
+        records, size = self.rate("records_per_second"), self.rate("bytes_per_second")
+        if self.active and (records is None or size is None):
+            return least(self.config)
+        return estimate(self.config, (records or 0.0) if self.active else 0.0, size or 0.0)
 
     def row(self) -> dict[str, Any]:
         """Everything as plain values; times in UTC, seconds, records, bytes."""

@@ -157,7 +157,8 @@ def _measured(status: Status) -> str:
 
 
 def _credits(status: Status) -> str:
-    return "" if status.cost is None else f"{status.cost.credits:.2f} (estimate for an X-Small)"
+    cost = status.cost
+    return f"{cost.credits:.2f}{' or more' if cost.at_least else ''} (estimate for an X-Small)" if cost else ""
 
 
 def _number(value: float | None) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from firn.connector.config import BufferConfig, Method, SinkConfig, StreamingConfig
-from firn.operations.costs import estimate
+from firn.operations.costs import estimate, least
 
 SNOWPIPE = SinkConfig("orders", ("orders",), buffer=BufferConfig(10_000, 60, 5_000_000))
 STREAMING = replace(SNOWPIPE, method=Method.SNOWPIPE_STREAMING)
@@ -48,3 +48,9 @@ def test_streaming_pays_for_gigabytes_and_for_moves_of_the_ledger() -> None:
 
 def test_snowpipe_pays_for_no_gigabyte() -> None:
     assert estimate(SNOWPIPE, 1000, 1_000_000).ingestion == 0
+
+
+def test_without_a_rate_it_says_what_a_slow_one_costs() -> None:
+    patient = replace(SNOWPIPE, buffer=BufferConfig(10_000, 600, 5_000_000))
+    assert (least(patient).credits, least(patient).at_least) == (estimate(patient, 1, 200).credits, True)
+    assert least(STREAMING).warehouse == estimate(STREAMING, 10_000, 1_000_000).warehouse

@@ -213,7 +213,9 @@ def test_a_day_at_these_rates_has_its_estimated_credits() -> None:
     assert found.row()["credits_per_day"] == pytest.approx(2.4)
     assert {each.figure: each.value for each in figures(found)}["credits a day"] == "2.40 (estimate for an X-Small)"
     unmeasured = Status.of(patient, seen(row=record(State.RUNNING)))
-    assert unmeasured.row()["credits_per_day"] is None
+    shown = {each.figure: each.value for each in figures(unmeasured)}
+    assert shown["credits a day"] == "2.40 or more (estimate for an X-Small)"
+    assert Status.of(patient, seen(row=record(State.RUNNING)), FAULT).row()["credits_per_day"] is None
 
 
 def test_an_idle_sink_is_estimated_to_cost_nothing() -> None:
