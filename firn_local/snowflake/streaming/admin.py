@@ -4,7 +4,7 @@ POST /_admin/faults      fields of `faults.Fault`            DELETE: no more fau
 POST /_admin/rejections  {"path": ..., "values": [...], "message": ...}
 POST /_admin/invalidate  {"channel": ..., "code": ..., "discard": true}
 POST /_admin/settings    {"commit_delay": seconds, "commit_paused": bool, "token_seconds": seconds}
-GET  /_admin/state       requests and fired faults by api, bytes of rows, requests not committed yet
+GET  /_admin/state       requests and fired faults by api, requests not committed yet
 """
 
 from __future__ import annotations
@@ -65,6 +65,5 @@ class Administration:
         return {
             "requests": dict(self._faults.requests),
             "fired": dict(self._faults.fired),
-            "bytes_taken": self._channels.bytes_taken,
             "uncommitted_requests": self._channels.waiting(),
         }

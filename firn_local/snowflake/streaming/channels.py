@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from firn_local.snowflake.store import channel_table
 from firn_local.snowflake.store.channel_table import ChannelRow
@@ -96,8 +95,6 @@ class Channels:
         self._store, self.settings = store, settings
         self._changed = threading.Condition()
         self._open: dict[Key, OpenChannel] = {}
-        self.bytes_taken = 0
-        """Of rows before compression, which is what the service bills."""
 
     def open(
         self, pipe: Pipe, name: str, *, fail_on_uncommitted: bool, offset_token: str | None
@@ -143,7 +140,6 @@ class Channels:
             due = now + self.settings.delay
             channel.pending.append(PendingBatch(pipe, lines, end_token, channel.row, now, due))
             channel.answered = (sequencer, request_id)
-            self.bytes_taken += pc.sum(pc.binary_length(lines)).as_py() or 0
             channel.row_sequencer += 1
             self._changed.notify_all()
             return channel.continuation

@@ -121,6 +121,12 @@ def test_an_open_transaction_sees_what_was_streamed_meanwhile(streaming: Streami
     assert rows(streaming) == [1]
 
 
+def test_a_stream_on_the_table_shows_what_was_streamed(streaming: Streaming) -> None:
+    streaming.sql("CREATE STREAM CHANGED ON TABLE T")
+    streaming.client().pipe().channel("c").commit({"a": 1}, {"a": "x"})
+    assert [row[:2] for row in streaming.sql("SELECT * FROM CHANGED")] == [(1, "INSERT")]
+
+
 def test_many_channels_are_committed_together(streaming: Streaming) -> None:
     pipe = streaming.client().pipe()
     channels = [pipe.channel(f"c{at}") for at in range(60)]
