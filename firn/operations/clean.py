@@ -28,7 +28,6 @@ from firn.connector.config import SinkConfig
 from firn.dead_letters.queue import reads
 from firn.errors import FirnError
 from firn.ledger.retirement import LedgerRetirement
-from firn.operations.offsets import running_within
 from firn.operations.residue.consumer_groups import KafkaResidue, find_kafka_residue, possible_groups
 from firn.operations.residue.finding import Finding, MethodResidue, RetiredSink
 from firn.operations.residue.remaining_objects import (
@@ -138,8 +137,8 @@ class Cleaner:
         in_kafka = self._look_at_kafka(records.ledger_id, tables) if kafka else self._unseen(records.ledger_id)
         return Residue(records, methods, supervisor, in_kafka, remaining)
 
-    def clean(self, found: Residue) -> None:
-        """Remove what was found and is not to stay.
+    def clean(self, found: Residue, within: float) -> None:
+        """Remove what was found and is not to stay. within: see `await_stillness`.
 
         Raises SinkRunsError where the sink runs and TerminalError where it ran since it was looked at: nothing is
         changed then. An error behind the first step says that the clean has begun.
@@ -147,7 +146,7 @@ class Cleaner:
         self.ledger.ensure(self._connection)
         epoch = self.ledger.begin(
             self._connection,
-            running_within=running_within(self._config),
+            running_within=within,
             seen=found.ledger.owner,
             positions=found.ledger.positions,
             above=found.newest_epoch,

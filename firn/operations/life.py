@@ -7,16 +7,44 @@ do. Not for what a sign is (`firn.sinks.signs`), nor for what follows (`health`,
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from firn.errors import FirnError, TransientError
+from firn.kafka.cluster import KafkaAdmin
 from firn.kafka.partitions import TopicPartition
+from firn.ledger.kafka_names import request_group, sign_group, task_group
 from firn.ledger.owner import Owner
 from firn.ledger.positions import Position
 from firn.ledger.rows import View
-from firn.sinks.signs import Sign, TaskReport
+from firn.sinks.signs import Sign, SignReader, Signs, TaskReport
+
+NO_SIGNS = Signs(None, {})
+log = logging.getLogger(__name__)
+
+
+def reader(admin: KafkaAdmin, ledger_id: str, sink: str) -> SignReader:
+    """Reads what is said of a sink in Kafka."""
+    return SignReader(admin, *(named(ledger_id, sink) for named in (sign_group, task_group, request_group)))
+
+
+def hear(admin: KafkaAdmin, ledger_id: str, sink: str) -> Signs:
+    """What is said of a sink in Kafka; nothing before there is a ledger, and where this login may not look.
+
+    Raises TransientError where Kafka does not answer.
+    """
+    if not ledger_id:
+        return NO_SIGNS
+    try:
+        return reader(admin, ledger_id, sink).read()
+    except TransientError:
+        raise
+    except FirnError as error:
+        log.debug("the signs of sink %s cannot be read: %s", sink, error.what)
+        return NO_SIGNS
 
 
 class Watch:

@@ -14,21 +14,21 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from firn.errors import FirnError, TransientError
+from firn.errors import FirnError
 from firn.kafka import cluster
 from firn.kafka.record_ages import RecordAges
 from firn.ledger.control import ControlTable
 from firn.ledger.control_record import ControlRecord, DesiredState
-from firn.ledger.kafka_names import request_group, sign_group, task_group
+from firn.ledger.kafka_names import request_group
 from firn.ledger.owner import Owner
 from firn.ledger.requests import Request
 from firn.ledger.rows import View
 from firn.ledger.table import LedgerTable
-from firn.operations.life import LifeWatch, ReportWatch
+from firn.operations.life import NO_SIGNS, LifeWatch, ReportWatch, hear
 from firn.operations.observation import Depth, Observation, PartitionLag
 from firn.operations.offsets import PartitionOffsets, compare
 from firn.sinks.context import SinkContext
-from firn.sinks.signs import Sign, SignReader, Signs, say_requested
+from firn.sinks.signs import Sign, say_requested
 from firn.snowflake.connection import close_quietly, open_connection
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ ANSWER_SECONDS = 30
 """How long a look waits for Snowflake: a warehouse that has to resume takes some of it."""
 MISSED_SIGNS = 2
 """After so many the ledger is asked too: Kafka may refuse them by now."""
-NO_SIGNS, NO_LEDGER = Signs(None, {}), View("", None, {})
+NO_LEDGER = View("", None, {})
 log = logging.getLogger(__name__)
 
 
@@ -69,7 +69,7 @@ class Observer:
         """
         view = self._ask_anew(depth)
         self._admin = self._admin or cluster.admin_client(self._context.kafka)
-        self._signs = self._hear(self._admin, view)
+        self._signs = hear(self._admin, view.ledger_id, self._context.config.name)
         view = self._ask(self._deeper(view))
         owner = self._life.owner(view, self._signs.sign)
         positions, moved_at = self._reports.positions(view, self._signs.reports)
@@ -154,20 +154,6 @@ class Observer:
         session, self._session = self._session, None
         if session:
             close_quietly(session)
-
-    def _hear(self, admin: cluster.KafkaAdmin, view: View) -> Signs:
-        """What is said of the sink in Kafka; nothing where this login may not look. Raises TransientError."""
-        name, ledger_id = self._context.config.name, view.ledger_id
-        if not ledger_id:
-            return NO_SIGNS
-        groups = (named(ledger_id, name) for named in (sign_group, task_group, request_group))
-        try:
-            return SignReader(admin, *groups).read()
-        except TransientError:
-            raise
-        except FirnError as error:
-            log.debug("the sink's signs cannot be read: %s", error.what)
-            return NO_SIGNS
 
     def _deeper(self, view: View) -> Depth:
         """How deep this look must ask after what it heard."""

@@ -25,7 +25,7 @@ from firn.ledger.folding import Fold, FoldedPosition
 from firn.ledger.owner import Owner
 from firn.ledger.positions import Position, state_of
 from firn.ledger.table import LedgerTable
-from firn.operations.offsets import PartitionOffsets, running_within
+from firn.operations.offsets import PartitionOffsets
 
 COLUMNS = ("topic", "partition", "table", "state", "from", "to", "again", "skipped", "expired")
 
@@ -202,15 +202,16 @@ def reset(
     connection: SnowflakeConnection,
     client: KafkaClient,
     steps: Sequence[Step],
+    within: float,
     *,
     fold: Fold | None = None,
     held: HeldByTables | None = None,
 ) -> int:
     """Act as planned; returns the new epoch. Only these partitions change, and those whose tokens are ahead.
 
-    fold, held: open the sink's channels, and ask its tables, where a streaming run did not end in order. Raises
-    SinkRunsError where the sink runs, TerminalError where ledger or tables moved since the plan was made; no position
-    is changed then. An error of the last part says that the first is done.
+    within: see `await_stillness`. fold, held: open the sink's channels, and ask its tables, where a streaming run did
+    not end in order. Raises SinkRunsError where the sink runs, TerminalError where ledger or tables moved since the
+    plan was made; no position is changed then. An error of the last part says that the first is done.
     """
     table.ensure(connection)
     positions = {step.where: Position(step.to, step.seen.topic_id) for step in steps}
@@ -218,7 +219,7 @@ def reset(
     epoch = table.reset(
         connection,
         positions,
-        running_within=running_within(config),
+        running_within=within,
         expected=planned,
         fold=_confirming(config.name, fold, held, steps) if fold and held else fold,
     )

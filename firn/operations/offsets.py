@@ -16,9 +16,10 @@ from firn.kafka import cluster
 from firn.kafka.partitions import KafkaPartition, TopicPartition
 from firn.ledger.owner import Owner, spoken
 from firn.ledger.positions import Position, State, missing_positions, state_of
+from firn.ledger.rows import View
 from firn.ledger.table import LedgerTable
+from firn.operations.life import LifeWatch, ReportWatch, hear
 from firn.sinks.topics import matching_topics, partitions_in
-from firn.snowflake.faults import MissingObjectError
 from firn.snowflake.identifiers import quoted, table_for
 
 if TYPE_CHECKING:
@@ -116,10 +117,21 @@ def running_within(config: SinkConfig) -> float:
 
 
 def look(
-    config: SinkConfig, table: LedgerTable, connection: SnowflakeConnection, admin: cluster.KafkaAdmin
+    config: SinkConfig,
+    table: LedgerTable,
+    connection: SnowflakeConnection,
+    admin: cluster.KafkaAdmin,
+    *,
+    reports: bool = True,
 ) -> SinkOffsets:
-    """Look at ledger and Kafka; changes nothing, also where there is no ledger yet or a topic is gone."""
-    return compare(config, *committed(table, connection), admin)
+    """Look at ledger and Kafka; changes nothing, also where there is no ledger yet or a topic is gone.
+
+    reports: whether positions that tasks report ahead of the ledger count.
+    """
+    view = table.view(connection) or View("", None, {})
+    signs = hear(admin, view.ledger_id, config.name)
+    owner, (ahead, _) = LifeWatch().owner(view, signs.sign), ReportWatch().positions(view, signs.reports)
+    return compare(config, owner, ahead if reports else view.positions, admin)
 
 
 def compare(
@@ -170,16 +182,6 @@ def select(found: SinkOffsets, topic: str | None, partition: int | None) -> list
             next_step=f"Name one of: {', '.join(str(each.where.partition) for each in chosen)}.",
         )
     return kept
-
-
-def committed(
-    table: LedgerTable, connection: SnowflakeConnection
-) -> tuple[Owner | None, Mapping[TopicPartition, Position]]:
-    """What the ledger says of a sink; nothing where there is no ledger yet."""
-    try:
-        return table.owner(connection), table.positions(connection)
-    except MissingObjectError:
-        return None, {}
 
 
 def _starts(

@@ -21,6 +21,9 @@ def clean(
     skip_kafka: Annotated[
         bool, typer.Option("--skip-kafka", help="Leave consumer groups and replay positions in Kafka.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Remove also where nobody can say whether a run lives.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Remove what a sink left behind, and retire its name.
@@ -31,9 +34,10 @@ def clean(
     from firn.connector.references import Resolver
     from firn.operations.clean import Cleaner
     from firn.operations.offsets import running_within
+    from firn.operations.stillness import await_stillness
     from firn.secrets import secret_reader
     from firn.settings import load_settings
-    from firn.sinks.context import snowflake_login
+    from firn.sinks.context import kafka_login, snowflake_login
     from firn.snowflake.connection import connect
     from spark_jobs.sink.methods import registry
     from spark_jobs.sink.tables.pipes import target_of_pipe
@@ -53,10 +57,13 @@ def clean(
         if dry_run:
             say("Nothing was changed (--dry-run).")
             return
-        cleaner.ledger.check_silent(found.ledger.owner, running_within(sink))
+        owner, ledger_id = found.ledger.owner, found.ledger.ledger_id
+        cleaner.ledger.check_silent(owner, running_within(sink))
         if not yes and not _confirmed(sink.name):
             return
-        cleaner.clean(found)
+        client = None if skip_kafka else kafka_login(sink, settings)
+        within = await_stillness(sink, owner, ledger_id, client, force=force, say=say)
+        cleaner.clean(found, within)
         say(f"Removed what sink {sink.name} left behind. Its name is free.")
 
 

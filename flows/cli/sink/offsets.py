@@ -28,13 +28,16 @@ def offsets(
     partition: Annotated[int | None, typer.Option(min=0, help="Only this partition of the topic.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Reset without asking.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan of a reset, and change nothing.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Reset also where nobody can say whether a run lives.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show or reset the position of each partition.
 
     It shows the lag too. A reset shows its plan and asks first.
     """
-    target = _target(reset, yes=yes, dry_run=dry_run)
+    target = _target(reset, given=yes or dry_run or force)
 
     from firn.connector.parse import load_sink_config
     from firn.connector.references import Resolver
@@ -43,6 +46,7 @@ def offsets(
     from firn.operations.offset_reset import plan
     from firn.operations.offset_reset import reset as act
     from firn.operations.offsets import COLUMNS, look, running_within, select
+    from firn.operations.stillness import await_stillness
     from firn.operations.table_positions import TablePositions
     from firn.secrets import secret_reader
     from firn.settings import load_settings
@@ -57,7 +61,7 @@ def offsets(
     context, admin = SinkContext(sink, settings, client, None, None, login), cluster.admin_client(client)
     table = LedgerTable(context.namespace, sink.name)
     with connect(login, query_tag=f"firn sink offsets {sink.name}") as connection:
-        found = look(sink, table, connection, admin)
+        found = look(sink, table, connection, admin, reports=target is None)
         chosen = select(found, topic, partition)
         _say_state(found, running_within(sink))
         if target is None:
@@ -75,15 +79,16 @@ def offsets(
             return
         ledger_id = table.ledger_id(connection)
         fold = ChannelFolder(context, ledger_id) if ledger_id else None
-        epoch = act(sink, table, connection, client, steps, fold=fold, held=held)
+        within = await_stillness(sink, found.owner, ledger_id, client, force=force, say=say)
+        epoch = act(sink, table, connection, client, steps, within, fold=fold, held=held)
         say(f"The positions are reset (epoch {epoch}). The sink continues from them when it starts.")
 
 
-def _target(text: str | None, *, yes: bool, dry_run: bool) -> Target | None:
-    """What is asked for; bad ones are wrong usage."""
+def _target(text: str | None, *, given: bool) -> Target | None:
+    """What is asked for; bad ones are wrong usage. given: whether there is any option of a reset."""
     if text is None:
-        if yes or dry_run:
-            raise typer.BadParameter("--yes and --dry-run need --reset.")
+        if given:
+            raise typer.BadParameter("--yes, --dry-run and --force need --reset.")
         return None
 
     from firn.operations.offset_reset import parse_target

@@ -83,7 +83,7 @@ def cleaner(sink: LeftSink, settings: Settings | None = None, *more: FindMethodR
 
 def clean(sink: LeftSink) -> None:
     act = cleaner(sink)
-    act.clean(act.look())
+    act.clean(act.look(), 60)
 
 
 def table_of(found: Residue) -> list[tuple[str, str, int | None, int | None]]:
@@ -118,7 +118,7 @@ def test_all_that_a_sink_left_is_found_and_removed_and_nothing_else(sink: LeftSi
         ("stage", "leave", None, None),
         ("topic", "leave", None, None),
     ]
-    act.clean(found)
+    act.clean(found, 60)
     assert act.look().removable == []
     assert sink.left() == NOTHING | {"files": [foreign]}
     assert (other.left()["files"], other.left()["rows"]) == (others_files, 2)
@@ -156,7 +156,7 @@ def test_what_any_method_left_is_found_and_removed_with_the_rest(full: LeftSink)
     act = cleaner(full, None, find_channels)
     found = act.look()
     assert [row[:2] for row in table_of(found) if row[0] == "channel"] == [("channel", "remove")]
-    act.clean(found)
+    act.clean(found, 60)
     assert not channels.names
     assert full.left() == NOTHING
     assert full.claim().epoch > 41, "above all that the channels knew"
@@ -350,16 +350,16 @@ def test_a_sink_that_ran_since_it_was_looked_at_is_not_cleaned(full: LeftSink) -
     full.claim(run_id="ran meanwhile")
     before = full.left()
     with pytest.raises(TerminalError, match="since it was looked at"):
-        act.clean(found)
+        act.clean(found, 60)
     assert full.left() == before
     full.claim(run_id="as if nothing had been")
 
 
 @pytest.mark.stack
-def test_a_run_that_was_silent_and_lives_is_fenced(full: LeftSink, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_was_silent_and_lives_is_fenced(full: LeftSink) -> None:
     ledger = full.claim(run_id="frozen", ended=False)
-    monkeypatch.setattr("firn.operations.clean.running_within", lambda _config: 0.0)
-    clean(full)
+    act = cleaner(full)
+    act.clean(act.look(), 0)
     with pytest.raises(FencedError):
         LedgerTable(full.namespace, full.name, "frozen").beat(full.connection, ledger.epoch)
 
@@ -431,7 +431,7 @@ def test_what_others_use_in_kafka_is_left(full: LeftSink, topic: Topic) -> None:
     assert f"offsets of other topics: {more.name}" in left[full.groups[0]].detail
     assert left[full.groups[0]].by_hand == f"kafka-consumer-groups --delete --group '{full.groups[0]}'"
     assert "positions of sink another" in left[topic_of_positions].detail
-    act.clean(found)
+    act.clean(found, 60)
     assert full.left() == NOTHING | {"groups": [full.groups[0]], "replay positions": [topic_of_positions]}
 
 
@@ -462,7 +462,7 @@ def test_what_a_sink_of_the_name_has_in_another_ledger_is_shown_and_left(full: L
     (shown,) = [each for each in found.findings() if each.name == foreign]
     assert (shown.action, shown.by_hand) == ("leave", f"kafka-consumer-groups --delete --group '{foreign}'")
     assert "ledger 0123456789ab, perhaps of another account" in shown.detail
-    act.clean(found)
+    act.clean(found, 60)
     admin = cluster.admin_client(client_from_settings(full.settings))
     assert list(cluster.find_groups(admin, [*full.groups, foreign])) == [foreign]
     cluster.delete_groups(admin, [foreign])
@@ -478,7 +478,7 @@ def test_places_that_do_not_tell_hide_no_other(full: LeftSink) -> None:
     assert [each.name for each in unseen] == full.groups
     assert {each.row()["action"] for each in unseen} == {"not looked at"}
     assert len([each for each in found.removable if each.what != "consumer group"]) == 3
-    act.clean(act.look(kafka=False))
+    act.clean(act.look(kafka=False), 60)
     assert full.left() == NOTHING | {"groups": sorted(full.groups)}
 
 

@@ -314,7 +314,7 @@ class Sink:
             execute(self.connection, statement, (metadata,))
 
     def reset(self, target: str) -> int:
-        return reset(self.config, self.table, self.connection, self.topic.client, self.plan(target))
+        return reset(self.config, self.table, self.connection, self.topic.client, self.plan(target), 60)
 
     def letters(self) -> dict[int, tuple[int, str]]:
         """What the dead letters' group holds: (offset, metadata) by partition."""
@@ -382,7 +382,7 @@ def test_a_ledger_that_moved_since_the_plan_is_not_reset(settings: Settings, con
     steps = sink.plan("latest")
     sink.reset("earliest")
     with pytest.raises(TerminalError, match="moved since"):
-        reset(sink.config, sink.table, connection, sink.topic.client, steps)
+        reset(sink.config, sink.table, connection, sink.topic.client, steps, 60)
     assert sink.states() == [(0, "ok", 3), (1, "ok", 0)]
 
 
@@ -399,7 +399,7 @@ def test_a_lost_position_is_found_again_in_the_table(settings: Settings, connect
     held = sink.tables()
     steps = plan(sink.look().partitions, Target("table"), sink.admin, held)
     assert [(step.to, step.beyond, step.skipped) for step in steps] == [(7, 7, 0), (0, 0, 0)]
-    reset(sink.config, sink.table, connection, sink.topic.client, steps, fold=FakeFold(set()), held=held)
+    reset(sink.config, sink.table, connection, sink.topic.client, steps, 60, fold=FakeFold(set()), held=held)
     assert committed(settings, sink.topic) == {0: 7, 1: 0}
     assert sink.table.owner(connection).tokens_ahead is False
     assert sink.letters() == {0: (4, "known"), 1: (4, "known")}, "what is published stays known"
@@ -417,10 +417,10 @@ def test_rows_that_were_on_their_way_when_the_plan_was_made_stop_it(
     steps = plan(sink.look().partitions, Target("table"), sink.admin, held)
     fold = FakeFold(set(), then=lambda: sink.land(0, 3))
     with pytest.raises(TerminalError, match="came into the table since the plan was made"):
-        reset(sink.config, sink.table, connection, sink.topic.client, steps, fold=fold, held=held)
+        reset(sink.config, sink.table, connection, sink.topic.client, steps, 60, fold=fold, held=held)
     assert committed(settings, sink.topic) == {0: 0, 1: 0}
     steps = plan(sink.look().partitions, Target("table"), sink.admin, held)
-    reset(sink.config, sink.table, connection, sink.topic.client, steps, fold=fold.once_more(), held=held)
+    reset(sink.config, sink.table, connection, sink.topic.client, steps, 60, fold=fold.once_more(), held=held)
     assert committed(settings, sink.topic) == {0: 4, 1: 0}
 
 
@@ -452,13 +452,13 @@ def test_dead_letters_of_the_partitions_that_were_reset_are_forgotten_and_no_oth
 
     fail(TransientError("Kafka does not answer."))
     with pytest.raises(TransientError, match="but the published dead letters are not forgotten") as raised:
-        reset(sink.config, sink.table, connection, sink.topic.client, step)
+        reset(sink.config, sink.table, connection, sink.topic.client, step, 60)
     assert "run the same reset again" in raised.value.next_step
     assert sink.letters() == {0: (7, "known"), 1: (7, "known")}
     fail(PrivilegeError("Not allowed."))  # is no fault of a sink without dead letters
-    reset(sink.config, sink.table, connection, sink.topic.client, sink.plan("latest")[:1])
+    reset(sink.config, sink.table, connection, sink.topic.client, sink.plan("latest")[:1], 60)
     monkeypatch.undo()
-    reset(sink.config, sink.table, connection, sink.topic.client, sink.plan("latest")[:1])
+    reset(sink.config, sink.table, connection, sink.topic.client, sink.plan("latest")[:1], 60)
     assert sink.letters() == {0: (9, ""), 1: (7, "known")}
 
 
@@ -523,6 +523,6 @@ def test_expired_offsets_are_passed_by_a_reset(settings: Settings, new_run: NewR
     found = look(run._context.config, table, connection, topic.admin)
     steps = plan(found.partitions, Target("earliest"), topic.admin, no_rows)
     assert [(step.offsets.state, step.to, step.expired) for step in steps] == [("expired", 5, 3)]
-    reset(run._context.config, table, connection, topic.client, steps)
+    reset(run._context.config, table, connection, topic.client, steps, 60)
     assert new_run(topic).run().records == 3
     assert landed(settings, topic) == [(0, 0), (0, 1), (0, 5), (0, 6), (0, 7)]
