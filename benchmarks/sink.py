@@ -1,11 +1,12 @@
 """`make bench`: the sink end to end and committed, warm and from a cold start, beside its yardsticks, in one sitting.
 
-    python -m benchmarks.sink [--records 3000000] [--rounds 3] [--cold 3]
+    python -m benchmarks.sink [--records 3000000] [--rounds 3] [--cold 3] [--method SNOWPIPE_STREAMING]
 
 Four things take turns on the same preloaded topic of orders: the raw drain of librdkafka (nothing is done with the
 records), the reader (librdkafka to Arrow), the plain loop (`plain_loop`), and the sink in a session that has worked
 before. Then the sink runs in new processes (`cold`). Client CPU seconds are those of the contestant's own processes
-(with Spark's JVM and Python workers); the servers' stand apart. Results go to benchmarks/results/ as JSON.
+(with Spark's JVM and Python workers); the servers' stand apart. With another method than SNOWPIPE the sink takes a turn
+with each of both. Results go to benchmarks/results/ as JSON.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from benchmarks.meter import Meter, Reading
 from benchmarks.plain_loop import FILE_RECORDS, PlainLoop
 from benchmarks.preload import ensure_stack, preload, server_pids
 from benchmarks.results import write_results
-from firn.connector.config import BufferConfig, SinkConfig, TableConfig
+from firn.connector.config import BufferConfig, Method, SinkConfig, TableConfig
 from firn.errors import FirnError
 from firn.kafka import cluster
 from firn.kafka.partitions import OffsetRange
@@ -50,6 +51,7 @@ TOPIC = "bench-order-events"
 BATCH_RECORDS = 1_000_000
 PARTS = ("client", "broker", "snowflake")
 RAW, READER, PLAIN, WARM = "raw drain of librdkafka", "reader: librdkafka to Arrow", "plain loop", "sink, warm"
+WARM_STREAMING = "sink, warm, SNOWPIPE_STREAMING"
 console = Console(width=100)
 
 
@@ -93,10 +95,10 @@ class Bench:
         reader.close()
         return lambda: self._check_count(READER, found)
 
-    def sink(self) -> Callable[[], None]:
-        """The product: a new sink into a new table, claimed, staged and committed."""
+    def sink(self, method: Method = Method.SNOWPIPE) -> Callable[[], None]:
+        """The product: a new sink into a new table, from its claim to its orderly end."""
         name = f"bench_{uuid.uuid4().hex[:8]}"
-        config = replace(self._context.config, name=name, table_map=((TOPIC, name.upper()),))
+        config = replace(self._context.config, name=name, table_map=((TOPIC, name.upper()),), method=method)
         run = SinkRun(replace(self._context, config=config), self._engine, once=True, stop=threading.Event())
         report = run.run()
         return lambda: self._check(name.upper(), report.records)
@@ -111,12 +113,13 @@ class Bench:
         rows = loop.run({(w.topic, w.partition): p.latest for w, p in self._partitions.items()})
         return lambda: self._check(table, rows)
 
-    def cold(self, folder: Path) -> ColdRun:
+    def cold(self, folder: Path, method: Method) -> ColdRun:
         """The product in a new process, with the same parameters."""
         name = f"bench_{uuid.uuid4().hex[:8]}"
         config = {
             "topics": TOPIC,
             "snowflake.topic2table.map": f"{TOPIC}:{name.upper()}",
+            "snowflake.ingestion.method": method.value,
             "buffer.count.records": str(FILE_RECORDS),
             "buffer.size.bytes": str(self._context.config.buffer.bytes),
             "firn.batch.records": str(BATCH_RECORDS),
@@ -145,6 +148,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=3_000_000)
     parser.add_argument("--rounds", type=int, default=3, help="counted rounds; one before them warms up")
     parser.add_argument("--cold", type=int, default=3, help="runs in a new process")
+    parser.add_argument("--method", type=Method, default=Method.SNOWPIPE, help="snowflake.ingestion.method to measure")
     options = parser.parse_args()
     ensure_stack()
     settings = load_settings()
@@ -159,13 +163,16 @@ def main() -> None:
         Contestant(PLAIN, bench.plain),
         Contestant(WARM, bench.sink),
     ]
+    if options.method is Method.SNOWPIPE_STREAMING:
+        contestants.append(Contestant(WARM_STREAMING, lambda: bench.sink(options.method)))
     results = _measure(contestants, Meter(server_pids(settings)), options.rounds)
     spark.stop()
     with tempfile.TemporaryDirectory() as folder:
-        cold = [_told(number, bench.cold(Path(folder))) for number in range(1, options.cold + 1)]
+        cold = [_told(number, bench.cold(Path(folder), options.method)) for number in range(1, options.cold + 1)]
     figures = {name: _medians(readings, bench.records) for name, readings in results.items()}
     _print(figures, cold, bench.records, options.rounds)
-    file = write_results("sink", {"records": bench.records, "warm": figures, "cold": [run.as_dict() for run in cold]})
+    name = "sink" if options.method is Method.SNOWPIPE else "sink_streaming"
+    file = write_results(name, {"records": bench.records, "warm": figures, "cold": [run.as_dict() for run in cold]})
     console.print(f"Written to {file}", highlight=False)
 
 
@@ -212,6 +219,10 @@ def _print(figures: dict[str, dict[str, Any]], cold: list[ColdRun], records: int
     rate, clock = "records_per_client_cpu_second", "records_per_second"
     console.print(f"sink / plain loop, per client CPU-second: {warm[rate] / plain[rate]:.2f}", highlight=False)
     console.print(f"sink / plain loop, wall clock: {warm[clock] / plain[clock]:.2f}", highlight=False)
+    if streaming := figures.get(WARM_STREAMING):
+        console.print(
+            f"streaming / SNOWPIPE, per client CPU-second: {streaming[rate] / warm[rate]:.2f}", highlight=False
+        )
     if not cold:
         return
     table = Table(title="The sink in a new process", title_justify="left")
