@@ -29,7 +29,7 @@ def test_the_example_configuration_maps_order_events() -> None:
     config = load_sink_config(Path("connectors/order-events.json"))
     assert config.topics == ("order-events",)
     assert config.table_map == (("order-events", "ORDER_EVENTS"),)
-    assert config.buffer == BufferConfig(10_000, 60, 5_000_000)
+    assert (config.method, config.buffer) == (Method.SNOWPIPE_STREAMING, BufferConfig(10_000, 60, 20_000_000))
     assert (config.tasks_max, config.snowflake.database) == (3, "STREAMING")
 
 
