@@ -50,6 +50,11 @@ class LedgerTable(LedgerSteps):
         self._certain = self._highest = 0
         self._owner = Owner(0, run_id, 0.0)  # as this run wrote it last
 
+    @property
+    def held(self) -> int:
+        """The epoch that this run holds for certain, also where its claim then failed; 0 before."""
+        return self._certain
+
     def ensure(self, connection: SnowflakeConnection) -> None:
         """Make the table with its lock row, both in one statement, unless it is there."""
         make_unless_there(connection, self._namespace, TABLE, lambda: self._rows.create(connection, new_ledger_id()))

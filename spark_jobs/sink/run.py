@@ -200,9 +200,9 @@ class SinkRun:
 
     def _leave(self, last: Callable[[SnowflakeConnection], None]) -> None:
         """Say that nobody runs the sink any more, in a session of its own: a batch may still hang in the other."""
-        if self.report.epoch:
+        if epoch := self._parts.table.held:
             with connect(self._context.login, query_tag=f"firn sink {self._context.config.name}") as connection:
-                self._parts.table.release(connection, self.report.epoch)
+                self._parts.table.release(connection, epoch)
                 self._parts.life.ended()
                 last(connection)
 
