@@ -10,11 +10,10 @@ import hashlib
 import logging
 from pathlib import Path
 
-import sqlglot
-
 from firn_local.snowflake.engine.account import Account
 from firn_local.snowflake.instance import LocalSnowflake
 from firn_local.snowflake.privileges.role_grants import ADMIN
+from firn_local.snowflake.sql.tokenizer import split_statements
 
 log = logging.getLogger("firn_local.snowflake")
 
@@ -69,15 +68,3 @@ def _is_internal(name: str) -> bool:
         "main",
         "_fs_information_schema",
     }
-
-
-def split_statements(text: str) -> list[str]:
-    """The statements of an SQL text, cut at semicolons outside literals and comments."""
-    tokens = sqlglot.tokenize(text, read="snowflake")
-    statements, start = [], 0
-    for token in tokens:
-        if token.token_type is sqlglot.TokenType.SEMICOLON:
-            statements.append(text[start : token.start].strip())
-            start = token.end + 1
-    statements.append(text[start:].strip())
-    return [s for s in statements if s and sqlglot.tokenize(s, read="snowflake")]

@@ -34,6 +34,7 @@ from firn_local.snowflake.statements import (
     show_and_describe,
     stages,
     stream_objects,
+    task_objects,
     transaction_control,
 )
 from firn_local.snowflake.store.duckdb_store import Store
@@ -47,6 +48,7 @@ FAMILIES = (
     pipe_objects.FAMILY,
     channel_objects.FAMILY,
     stream_objects.FAMILY,
+    task_objects.FAMILY,
     databases.FAMILY,
     show_and_describe.FAMILY,
     session_settings.FAMILY,

@@ -21,6 +21,7 @@ from firn_local.snowflake.privileges.role_grants import ADMIN, RoleGrants
 from firn_local.snowflake.store import dropped_objects
 from firn_local.snowflake.store.duckdb_store import Store
 from firn_local.snowflake.store.table_annotations import KnownColumn
+from firn_local.snowflake.tasks.task_table import TaskTable
 from firn_local.snowflake.transactions.locks import CommitLog, TableLocks
 
 
@@ -39,6 +40,7 @@ class Account:
     versions: Versions = field(init=False)
     tracked: TrackedTables = field(init=False)
     streams: StreamTable = field(init=False)
+    tasks: TaskTable = field(init=False)
     locked_out: dict[str, float] = field(default_factory=dict)
     """When a user was disabled last (monotonic seconds): sessions from before have ended."""
     columns: dict[str, list[KnownColumn]] = field(default_factory=dict)
@@ -58,6 +60,7 @@ class Account:
         self.versions = Versions(self.store)
         self.tracked = TrackedTables(self.store, self.versions)
         self.streams = StreamTable(self.store, self.now)
+        self.tasks = TaskTable(self.store)
 
     def now(self) -> datetime:
         """The time of the clock."""
@@ -82,6 +85,7 @@ class Account:
         dropped_objects.forget_inside(self.store, name)
         self.grants.forget(kind, name)
         self.streams.forget_inside(name)
+        self.tasks.forget_inside(name)
         for forget in self.on_removed:
             forget(self.store, name)
 

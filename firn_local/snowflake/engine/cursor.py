@@ -24,6 +24,7 @@ from firn_local.snowflake.engine import (
     object_changes,
     positional_columns,
     stream_reads,
+    task_history,
     temporary_objects,
     touched_rows,
     usage_views,
@@ -216,6 +217,7 @@ class _Execution:
         """A copy of the tree as DuckDB shall find names, positions, values and functions."""
         session, statement = self._cursor._conn, self._statement
         tree = usage_views.resolved(session, statement.expression.copy())
+        tree = task_history.resolved(session, tree)
         tree = temporary_objects.localise(session, stream_reads.resolved(session, tree))
         tree = positional_columns.paths(positional_columns.named(session, tree))
         tree = column_values.short_casts(column_values.fitted(session, tree, statement))

@@ -56,6 +56,7 @@ class Session(FakeSnowflakeConnection):
         # Until the first user is made, and in the bootstrap, whoever logs in may do everything.
         self.is_restricted = principal_table.properties(store, "USER", user) is not None
         self.warehouse: str | None = None
+        self.is_serverless = False
         self.parameters: dict[str, Any] = dict(DEFAULTS)
         self.temporary: set[str] = set()
         self.recorder = Recorder(self._duck_conn, account.versions, account.tracked, account.streams)

@@ -21,7 +21,7 @@ from firn_local.snowflake.change_tracking.stream_rows import Source
 from firn_local.snowflake.change_tracking.stream_table import Stream
 from firn_local.snowflake.change_tracking.tracked_tables import TrackedTable, identifier
 from firn_local.snowflake.engine.login_session import Session
-from firn_local.snowflake.privileges import requirements
+from firn_local.snowflake.privileges import enforcement, requirements
 from firn_local.snowflake.privileges.requirements import Need
 from firn_local.snowflake.sql.sql_errors import LOCKED, compilation_error, missing, sql_error
 from firn_local.snowflake.sql.statement import Kind, Statement
@@ -163,6 +163,7 @@ def has_data(session: Session, name: str) -> bool:
     stream = session.account.streams.named(session.full_name(name))
     if stream is None:
         raise missing("Stream", name)
+    enforcement.demand(session, Need(("SELECT",), "STREAM", stream.name))
     usable(session, stream)
     window = session.recorder.window(stream.id)
     if window.initial:

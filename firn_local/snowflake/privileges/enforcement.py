@@ -39,6 +39,10 @@ class Actor(Protocol):
         """Its current warehouse."""
 
     @property
+    def is_serverless(self) -> bool:
+        """Whether it computes without a warehouse of its own, as a serverless task does."""
+
+    @property
     def is_restricted(self) -> bool:
         """Whether its rights are checked at all."""
 
@@ -165,6 +169,8 @@ def _reaches(mine: Held, kind: str, name: str) -> bool:
 
 def _check_warehouse(session: Actor, mine: Held) -> None:
     name = session.warehouse
+    if session.is_serverless:
+        return
     if name is None or not mine.on("WAREHOUSE", name) & {"USAGE", "OPERATE", "OWNERSHIP"}:
         raise sql_error(
             NO_WAREHOUSE,

@@ -35,6 +35,11 @@ class Need:
     name: str
 
     @property
+    def place(self) -> tuple[str, str]:
+        """What it is on."""
+        return self.kind, self.name
+
+    @property
     def creates(self) -> bool:
         """Whether it is a privilege to make objects, which secondary roles do not give."""
         return self.any_of[0].startswith("CREATE ")

@@ -17,6 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from firn_local.snowflake.bootstrap import bootstrap
 from firn_local.snowflake.instance import LocalSnowflake
+from firn_local.snowflake.scheduler import Scheduler
 from firn_local.snowflake.server.login_registry import Registry
 from firn_local.snowflake.server.query_requests import Queries
 from firn_local.snowflake.server.routes import build_app
@@ -41,9 +42,13 @@ def serve(options: argparse.Namespace) -> None:
         idle_transaction_seconds=options.idle_transaction_seconds,
     )
 
+    scheduler = Scheduler(snowflake)
+    scheduler.start()
+
     def close() -> None:
         if streaming is not None:
             streaming.close()
+        scheduler.close()
         snowflake.close()
 
     # uvicorn raises the signal again once it has stopped: then this is a clean end, not a death by signal.
@@ -69,7 +74,14 @@ def served(snowflake: LocalSnowflake) -> Iterator[int]:
     end.
     """
     registry = Registry(detached_seconds=3600, idle_transaction_seconds=14_400)
-    app = build_app(snowflake.account, registry, Queries(snowflake, 40), snowflake.close)
+    scheduler = Scheduler(snowflake)
+    scheduler.start()
+
+    def close() -> None:
+        scheduler.close()
+        snowflake.close()
+
+    app = build_app(snowflake.account, registry, Queries(snowflake, 40), close)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, ws="none"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="local-snowflake")

@@ -113,10 +113,12 @@ class Tokenizer:
             found[key.upper()] = self._value()
         return found
 
-    def options(self, stop: str) -> dict[str, Any]:
-        """NAME = value pairs in front of the word `stop`, which stays."""
+    def options(self, *stops: str) -> dict[str, Any]:
+        """NAME = value pairs, with or without commas, in front of the first of the words `stops`, which stays."""
         found: dict[str, Any] = {}
-        while self and self.peek() != stop:
+        while self and self.peek() not in stops:
+            if self.skip(","):
+                continue
             key = self._identifier()
             self.expect("=")
             found[key.upper()] = self._value()
@@ -131,6 +133,16 @@ class Tokenizer:
             if taken[-1].text == ")" and not depth:
                 return self._sql[taken[0].start : taken[-1].end + 1]
         raise self.unexpected()
+
+    def text_until(self, stop: str) -> str:
+        """The text in front of the word `stop` outside of parentheses, as it was written; the word stays."""
+        taken, depth = [], 0
+        while self._tokens and (depth or self.peek() != stop):
+            taken.append(self._tokens.pop(0))
+            depth += {"(": 1, ")": -1}.get(taken[-1].text, 0)
+        if not taken:
+            raise self.unexpected()
+        return self._sql[taken[0].start : taken[-1].end + 1]
 
     def rest(self) -> str:
         """The text from the next word on, as it was written; nothing is taken."""
@@ -165,6 +177,30 @@ def replace_outside_quotes(sql: str, replace: Callable[[str], str]) -> str:
     """The statement with each part changed by `replace` that is neither in quotes nor a comment."""
     parts = _QUOTED.split(sql)
     return "".join(part if at % 2 else replace(part) for at, part in enumerate(parts))
+
+
+def split_statements(text: str) -> list[str]:
+    """The statements of an SQL text, cut at semicolons outside literals and comments."""
+    statements, start = [], 0
+    for token in sqlglot.tokenize(text, read="snowflake"):
+        if token.token_type is TokenType.SEMICOLON:
+            statements.append(text[start : token.start].strip())
+            start = token.end + 1
+    statements.append(text[start:].strip())
+    return [s for s in statements if s and sqlglot.tokenize(s, read="snowflake")]
+
+
+def statements_of_block(text: str) -> list[str]:
+    """The statements of BEGIN <statements>; END, a block of Snowflake Scripting that is nothing but statements; or the
+    one statement that `text` is. Raises a syntax error for any other text.
+    """
+    statements = split_statements(text)
+    words = [first_words(statement, 2) for statement in statements]
+    if len(statements) == 1:
+        return statements
+    if not statements or words[0][:1] != ("BEGIN",) or words[-1] != ("END",):
+        raise compilation_error(SYNTAX, "syntax error: expected one statement, or BEGIN <statement>; ... END.")
+    return [statements[0].split(maxsplit=1)[1], *statements[1:-1]]
 
 
 def first_words(sql: str, count: int) -> tuple[str, ...]:

@@ -182,8 +182,7 @@ def _track(session: Session, source: Source) -> list[TrackedTable]:
     for place in source.base_places():
         name = ".".join(place)
         if tracked.named(name) is None:
-            if name != ".".join(source.place):
-                enforcement.demand(session, Need(("OWNERSHIP",), "TABLE", name))
+            enforcement.demand(session, Need(("OWNERSHIP",), "TABLE", name))
             tracked.enable(name, session.account.now())
             session.account.commits.record(columns_of([name]))
         table = tracked.named(name)

@@ -35,6 +35,7 @@ class Caller:
     is_restricted: bool
     warehouse: str | None = None
     temporary: AbstractSet[str] = frozenset()
+    is_serverless: bool = False
 
     @property
     def role_grants(self) -> RoleGrants:
