@@ -17,6 +17,7 @@ from typing import TypeVar
 
 import duckdb
 
+from firn_local.snowflake.change_tracking import retention
 from firn_local.snowflake.change_tracking.stream_table import Moved, StreamTable
 from firn_local.snowflake.change_tracking.tracked_tables import TrackedTable, TrackedTables, names_of
 from firn_local.snowflake.change_tracking.versions import Versions
@@ -168,6 +169,8 @@ class Recorder:
             self._versions.publish(version)
         for move in moves:
             self._streams.publish(move, at)
+        if moves and self._streams.is_clean_up_due():
+            retention.forget_old_changes(self._tables, self._streams)
         return result
 
     def _moves(self) -> list[Moved]:

@@ -15,7 +15,6 @@ from firn_local.snowflake.change_tracking.stream_table import StreamTable
 from firn_local.snowflake.change_tracking.tracked_tables import TrackedTable, TrackedTables
 from firn_local.snowflake.change_tracking.versions import commits_of
 from firn_local.snowflake.store import table_annotations
-from firn_local.snowflake.store.duckdb_store import Store
 
 RETENTION, EXTENSION = "DATA_RETENTION_TIME_IN_DAYS", "MAX_DATA_EXTENSION_TIME_IN_DAYS"
 DEFAULTS = {RETENTION: 1, EXTENSION: 14}
@@ -28,10 +27,10 @@ def kept_for(conn: duckdb.DuckDBPyConnection, table: TrackedTable) -> timedelta:
     return timedelta(days=max(_days(conn, table).values()))
 
 
-def forget_old_changes(store: Store, tables: TrackedTables, streams: StreamTable) -> int:
+def forget_old_changes(tables: TrackedTables, streams: StreamTable) -> int:
     """Remove logged changes older than their retention that every stream has consumed, or is too late for; how many."""
     removed, now = 0, streams.clock()
-    with store.duck_conn.cursor() as conn:
+    with streams.writing() as conn:
         for table in tables.all():
             old = now - timedelta(days=_days(conn, table)[RETENTION])
             waiting = [s for s in streams.on(table.id) if now <= streams.read_at(s) + kept_for(conn, table)]

@@ -20,6 +20,8 @@ from firn_local.snowflake.change_tracking.versions import kept_in
 from firn_local.snowflake.store.duckdb_store import Store
 
 _TABLE = "_fs_global._firn.streams"
+CLEAN_UP_EACH = timedelta(hours=1)
+"""Changes that no stream waits for are removed this often at most."""
 READ_AGAIN = timedelta(minutes=1)
 """That an empty stream was looked at is written down this often at most."""
 _numbers = itertools.count(time.time_ns())
@@ -87,6 +89,7 @@ class StreamTable:
         store.query(f"CREATE TABLE IF NOT EXISTS {_TABLE} (name VARCHAR PRIMARY KEY, definition VARCHAR)")
         rows = store.query(f"SELECT definition FROM {_TABLE} ORDER BY name")
         self._streams = {stream.name: stream for stream in (Stream(**json.loads(row[0])) for row in rows)}
+        self._cleaned_up = clock()
         self._moved: dict[int, int] = {}
         self._moved_at: dict[int, datetime] = {}
         for database in store.databases():
@@ -165,6 +168,13 @@ class StreamTable:
         stream = next((each for each in self._streams.values() if each.id == move.stream), None)
         if first and stream is not None and stream.initial:
             self._store.query(f"DROP TABLE IF EXISTS {stream.first_rows}")
+
+    def is_clean_up_due(self) -> bool:
+        """Whether it is time to remove changes that no stream waits for; asked about once each time."""
+        due = self.clock() - self._cleaned_up > CLEAN_UP_EACH
+        if due:
+            self._cleaned_up = self.clock()
+        return due
 
     def found_empty(self, stream: Stream) -> None:
         """It was looked at and has no changes: its retention time begins again."""

@@ -235,7 +235,7 @@ def _drop(session: Session, sql: str) -> ResultSet:
     with session.ddl():
         account.streams.remove(_require(session, name))
         account.grants.forget("STREAM", name)
-        retention.forget_old_changes(session.store, account.tracked, account.streams)
+        retention.forget_old_changes(account.tracked, account.streams)
     return ResultSet.status(f"{name.rpartition('.')[2]} successfully dropped.")
 
 

@@ -527,6 +527,31 @@ def test_a_stream_that_nobody_reads_becomes_stale(a: Connection, clock: FastCloc
     assert changes(a) == []
 
 
+def test_changes_are_kept_until_every_stream_has_them_and_their_retention_is_over(
+    server: InProcess, a: Connection, clock: FastClock
+) -> None:
+    run(a, "CREATE STREAM S ON TABLE T")
+    run(a, "CREATE STREAM LATE ON TABLE T")
+    run(a, "UPDATE T SET V = 'x'")
+    schema = run(a, "SELECT CURRENT_SCHEMA()")[0][0]
+    table = server.snowflake.account.tracked.named(f"STREAMING.{schema}.T")
+    assert table is not None
+
+    def kept() -> int:
+        return int(server.snowflake.account.store.query(f"SELECT count(*) FROM {table.log}")[0][0])
+
+    consume(a)
+    clock.advance(2 * DAY)
+    consume(a)
+    assert kept() == 4  # for LATE
+    consume(a, "LATE")
+    clock.advance(2 * DAY)
+    consume(a)
+    assert kept() == 0
+    run(a, "UPDATE T SET V = 'y'")
+    assert len(changes(a)) == 4
+
+
 def test_everything_outlives_a_restart(server: InProcess, a: Connection) -> None:
     schema = run(a, "SELECT CURRENT_SCHEMA()")[0][0]
     run(a, "CREATE STREAM S ON TABLE T")
