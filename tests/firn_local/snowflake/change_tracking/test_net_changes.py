@@ -73,8 +73,8 @@ class Reader:
     ids: dict[int, str] = field(default_factory=dict)
 
 
-def snapshot(connection: Connection) -> Counter[tuple[Any, ...]]:
-    return Counter(run(connection, "SELECT K, V FROM T"))
+def snapshot(connection: Connection, source: str = "T") -> Counter[tuple[Any, ...]]:
+    return Counter(run(connection, f"SELECT K, V FROM {source}"))
 
 
 def check(connection: Connection, reader: Reader) -> None:
@@ -114,7 +114,7 @@ def connection(server: InProcess) -> Iterator[Connection]:
 
 @pytest.mark.parametrize("key", ["K INT IDENTITY", "K INT IDENTITY PRIMARY KEY"])
 @settings(
-    max_examples=25,
+    max_examples=8,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -139,3 +139,61 @@ def test_a_stream_is_the_difference_of_two_snapshots(
         if consumes:
             run(connection, "INSERT INTO SINK SELECT K FROM MOVED WHERE 1 = 0")
             moved.then = snapshot(connection)
+
+
+OTHER = st.one_of(
+    VALUES.map(lambda v: Dml(f"INSERT INTO N VALUES ({v})")),
+    VALUES.map(lambda v: Dml(f"DELETE FROM N WHERE V = {v}")),
+    st.tuples(VALUES, VALUES).map(lambda v: Dml(f"UPDATE N SET V = {v[0]} WHERE V = {v[1]}")),
+)
+BOTH = st.lists(
+    st.one_of(STATEMENTS, OTHER, st.tuples(st.lists(st.one_of(STATEMENTS, OTHER), min_size=1, max_size=3), ENDS)),
+    min_size=1,
+    max_size=5,
+)
+VIEWS = {
+    "FILTERED": "SELECT K, V * 2 AS V FROM T WHERE V BETWEEN 1 AND 2",
+    "JOINED": "SELECT T.K, N.V FROM T JOIN N ON T.V >= N.V WHERE T.K > 1",
+    "UNITED": "SELECT K, V FROM T WHERE V > 1 UNION ALL SELECT V AS K, V FROM N",
+    "NESTED": "WITH X AS (SELECT * FROM FILTERED) SELECT X.K, J.V FROM X, (SELECT * FROM JOINED WHERE V < 3) J "
+    "WHERE J.K = X.K",
+}
+
+
+@pytest.mark.full
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(before=BOTH, rounds=st.lists(st.tuples(BOTH, st.sampled_from(sorted(VIEWS))), min_size=1, max_size=3))
+def test_a_stream_on_a_view_is_the_difference_of_two_of_its_results(
+    connection: Connection, before: list[Any], rounds: list[Any]
+) -> None:
+    for statement in ("TABLE T (K INT IDENTITY, V INT)", "TABLE N (V INT)", "TABLE SINK (K INT)"):
+        run(connection, f"CREATE OR REPLACE {statement}")
+    for name, query in VIEWS.items():
+        run(connection, f"CREATE OR REPLACE VIEW {name} AS {query}")
+    for transaction in before:
+        perform(connection, transaction)
+    then = {name: snapshot(connection, name) for name in VIEWS}
+    for name in VIEWS:
+        run(connection, f"CREATE OR REPLACE STREAM OF_{name} ON VIEW {name}")
+    for transactions, consumed in rounds:
+        for transaction in transactions:
+            perform(connection, transaction)
+        for name in VIEWS:
+            now = snapshot(connection, name)
+            found = run(connection, f"SELECT K, V, METADATA$ACTION, METADATA$ISUPDATE, METADATA$ROW_ID FROM OF_{name}")
+            net = Counter((k, v) for k, v, action, _, _ in found if action == "INSERT")
+            net.subtract(Counter((k, v) for k, v, action, _, _ in found if action == "DELETE"))
+            expected = Counter(now)
+            expected.subtract(then[name])
+            assert {row: n for row, n in net.items() if n} == {row: n for row, n in expected.items() if n}, name
+            actions = Counter((change[4], change[2]) for change in found)
+            assert set(actions.values()) <= {1}
+            assert all(
+                updated is ((row, "INSERT") in actions and (row, "DELETE") in actions) for *_, updated, row in found
+            )
+        run(connection, f"INSERT INTO SINK SELECT K FROM OF_{consumed}")
+        then[consumed] = snapshot(connection, consumed)
