@@ -186,9 +186,9 @@ FIRN = group(
     honoured(
         "firn.heartbeat.seconds",
         r.seconds(1, off=True),
-        "How often an idle sink marks the ledger, so that a driver that was replaced ends also where no record comes, "
-        "and `firn sink offsets --reset` sees that the sink runs. 0: never. A commit counts as a heartbeat; each other "
-        "one is a small UPDATE that keeps a warehouse awake.",
+        "How often a driver says in Kafka that it lives, so that a driver that was replaced ends also where no record "
+        "comes, and `firn sink offsets --reset` sees that the sink runs. 0: never. Where Kafka takes no sign, the "
+        "ledger gets a heartbeat instead, which wakes a warehouse.",
         "30",
     ),
     honoured(
