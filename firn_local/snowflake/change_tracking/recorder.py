@@ -19,21 +19,27 @@ import duckdb
 
 from firn_local.snowflake.change_tracking import retention
 from firn_local.snowflake.change_tracking.stream_table import Moved, StreamTable
-from firn_local.snowflake.change_tracking.tracked_tables import TrackedTable, TrackedTables, names_of
+from firn_local.snowflake.change_tracking.tracked_tables import TrackedTable, TrackedTables, identifier, names_of
 from firn_local.snowflake.change_tracking.versions import Versions
 
 LOCAL = 36_028_797_018_960_000
 """DuckDB's first rowid of rows that a transaction has added and not committed (MAX_ROW_ID)."""
+_PLACES = 'SELECT "$rowid" FROM _firn_touched WHERE "$kept"'
+_KEYS = (
+    "SELECT constraint_column_names FROM duckdb_constraints() WHERE database_name = ? AND schema_name = ? "
+    "AND table_name = ? AND constraint_type IN ('PRIMARY KEY', 'UNIQUE') ORDER BY constraint_type"
+)
 T = TypeVar("T")
 _steps = itertools.count(time.time_ns())
 
 
 @dataclass(frozen=True)
 class Touched:
-    """Which rows a statement may touch: a query for their rowids, or None for all; which columns an UPDATE sets."""
+    """Which rows a statement may touch: a query for their rowids, or None for all; whether it updates; what it sets."""
 
     rowids: str | None
-    sets: frozenset[str] | None = None
+    updates: bool = False
+    sets: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -133,11 +139,11 @@ class Recorder:
         self._copy(table, touched)
         result = run()
         if self._compare(table, columns):
-            if touched.sets is not None:
-                self._find_moved(table, [name for name in columns if name not in touched.sets])
+            if touched.updates:
+                self._find_moved(table, columns, touched.sets)
             self._log_changed(table, columns)
+        self._log_added(table, besides=_PLACES)
         self._conn.execute("DROP TABLE _firn_before; DROP TABLE _firn_touched")
-        self._log_added(table)
         return result
 
     def commit(self, tables: Iterable[str], commit: Callable[[], T]) -> T:
@@ -193,8 +199,8 @@ class Recorder:
         assert self._seen is not None, "rows change in transactions only"  # noqa: S101
         return self._seen.number
 
-    def _log_added(self, table: TrackedTable) -> None:
-        """Log the rows that the transaction added and that are not logged yet."""
+    def _log_added(self, table: TrackedTable, *, besides: str = "SELECT -1") -> None:
+        """Log the rows that the transaction added and that are not logged yet; `besides`: a query for other rowids."""
         last = self._last_local.get(table.id, LOCAL - 1)
         newest = self._conn.execute(f"SELECT max(rowid) FROM {table.name} WHERE rowid > {last}").fetchall()[0][0]
         if newest is None:
@@ -204,7 +210,7 @@ class Recorder:
         self._conn.execute(
             f'INSERT INTO {table.log} ("$tx", "$seq", "$row", "$insert", "$update", {columns}) '
             f"SELECT {self._number()}, {seq}, nextval('{table.ids}'), TRUE, FALSE, {columns} "
-            f"FROM {table.name} WHERE rowid > {last}"
+            f"FROM {table.name} WHERE rowid > {last} AND rowid NOT IN ({besides})"
         )
         self._conn.execute(
             f'INSERT INTO {table.rows} SELECT hash({columns}), "$row" FROM {table.log} '
@@ -234,21 +240,27 @@ class Recorder:
         )
         return int(self._conn.execute("SELECT count(*) FROM _firn_touched").fetchall()[0][0])
 
-    def _find_moved(self, table: TrackedTable, unset: list[str]) -> None:
-        """DuckDB updates a key by taking the row out and adding it: give such a row its place by what stayed equal."""
+    def _find_moved(self, table: TrackedTable, columns: list[str], sets: frozenset[str]) -> None:
+        """DuckDB may update a row with a key by taking it out and adding it: find its new place by its key, or, where
+        the key changes, by what the statement does not set.
+        """
+        for (key,) in self._conn.execute(_KEYS, list(table.place)).fetchall():
+            names = [identifier(name) for name in key]
+            self._pair(table, [name for name in columns if name not in sets] if sets & set(names) else names)
+
+    def _pair(self, table: TrackedTable, equal: list[str]) -> None:
+        """Give rows that were taken out the place of added ones that are equal in these columns."""
         last = self._last_local.get(table.id, LOCAL - 1)
-        ordered = f"OVER (PARTITION BY {', '.join(unset) or '1'})"
-        same = " AND ".join(f"o.{name} IS NOT DISTINCT FROM n.{name}" for name in unset) or "TRUE"
+        ordered = f"OVER (PARTITION BY {', '.join(equal) or '1'})"
+        same = " AND ".join(f"o.{name} IS NOT DISTINCT FROM n.{name}" for name in equal) or "TRUE"
         self._conn.execute(
             f'UPDATE _firn_touched SET "$rowid" = moved."$to", "$kept" = TRUE FROM ('
             f'SELECT o."$rowid" AS "$from", n."$to" FROM '
             f'(SELECT *, row_number() {ordered} AS "$n" FROM _firn_touched WHERE NOT "$kept") o JOIN '
-            f'(SELECT rowid AS "$to", *, row_number() {ordered} AS "$n" FROM {table.name} WHERE rowid > {last}) n '
+            f'(SELECT rowid AS "$to", *, row_number() {ordered} AS "$n" FROM {table.name} '
+            f"WHERE rowid > {last} AND rowid NOT IN ({_PLACES})) n "
             f'ON o."$n" = n."$n" AND {same}) moved WHERE "$rowid" = moved."$from"'
         )
-        newest = self._conn.execute('SELECT max("$rowid") FROM _firn_touched').fetchall()[0][0]
-        if newest is not None and newest > last:
-            self._last_local[table.id] = newest
 
     def _log_changed(self, table: TrackedTable, columns: list[str]) -> None:
         """Log the old and new images of the touched rows under their ids."""

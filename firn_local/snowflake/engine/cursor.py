@@ -154,12 +154,12 @@ class Cursor(FakeSnowflakeCursor):
             raise duckdb.TransactionException("The statement is run again with all rows logged.") from error
 
     def _touched(self, statement: Statement) -> Touched:
-        sets = touched_rows.set_columns(statement)
+        updates, sets = touched_rows.updates(statement), touched_rows.set_columns(statement)
         query = None if self._touches_any_row else touched_rows.query(statement)
         if query is None:
-            return Touched(None, sets)
+            return Touched(None, updates, sets)
         execution = _Execution(self, replace(statement, expression=query), None)
-        return Touched(execution.translated(execution.rewritten()).sql(dialect="duckdb"), sets)
+        return Touched(execution.translated(execution.rewritten()).sql(dialect="duckdb"), updates, sets)
 
     def _answer(self, answer: ResultSet | None) -> None:
         """Make `answer` this cursor's result; without one that of the last execution stays."""

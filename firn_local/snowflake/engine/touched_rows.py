@@ -32,11 +32,16 @@ def query(statement: Statement) -> exp.Select | None:
     return None
 
 
-def set_columns(statement: Statement) -> frozenset[str] | None:
-    """The quoted names of the columns that an UPDATE sets; None for another statement."""
+def updates(statement: Statement) -> bool:
+    """Whether rows may stay and change."""
+    return isinstance(statement.expression, (exp.Update, exp.Merge))
+
+
+def set_columns(statement: Statement) -> frozenset[str]:
+    """The quoted names of the columns that an UPDATE sets; none for another statement."""
     change = statement.expression
     if not isinstance(change, exp.Update):
-        return None
+        return frozenset()
     set_ = [each.this for each in change.expressions if isinstance(each, exp.EQ)]
     named = (column.this for column in set_ if isinstance(column, exp.Column))
     return frozenset(f'"{name.name if name.quoted else name.name.upper()}"' for name in named)

@@ -141,13 +141,31 @@ def test_a_row_keeps_its_id_over_updates_of_its_key_and_consumption(a: Connectio
     ids = dict(run(a, "SELECT V, METADATA$ROW_ID FROM S"))
     assert len(set(ids.values())) == 2
     consume(a)
-    run(a, "UPDATE P SET ID = ID + 10")
+    run(a, "UPDATE P SET ID = ID + 1 WHERE ID = 2")
+    run(a, "UPDATE P SET ID = CASE ID WHEN 1 THEN 3 ELSE 1 END")  # keys that other rows had
     assert dict(run(a, "SELECT V, METADATA$ROW_ID FROM S WHERE METADATA$ACTION = 'INSERT'")) == ids
     assert changes(a)[0] == (1, "one", "DELETE", True)
     consume(a)
     run(a, "UPDATE P SET V = UPPER(V)")
     found = dict(run(a, "SELECT LOWER(V), METADATA$ROW_ID FROM S WHERE METADATA$ACTION = 'DELETE'"))
     assert found == ids
+
+
+def test_a_merge_keeps_the_ids_of_rows_with_a_key_and_gives_new_rows_new_ones(a: Connection) -> None:
+    run(a, "CREATE TABLE P (ID INT PRIMARY KEY, V VARCHAR)")
+    run(a, "INSERT INTO P VALUES (1, 'one'), (2, 'two'), (3, 'three')")
+    run(a, "CREATE STREAM S ON TABLE P")
+    run(
+        a,
+        "MERGE INTO P USING (SELECT * FROM VALUES (1, 'x'), (2, 'd'), (4, 'four') AS N (ID, V)) N ON P.ID = N.ID "
+        "WHEN MATCHED AND N.V = 'd' THEN DELETE WHEN MATCHED THEN UPDATE SET ID = N.ID, V = N.V "
+        "WHEN NOT MATCHED THEN INSERT (ID, V) VALUES (N.ID, N.V)",
+    )
+    assert changes(a) == [
+        (1, "one", "DELETE", True), (1, "x", "INSERT", True), (2, "two", "DELETE", False), (4, "four", "INSERT", False),
+    ]  # fmt: skip
+    run(a, "MERGE INTO P USING (SELECT 1 AS ID) N ON P.ID = N.ID WHEN MATCHED THEN UPDATE SET V = 'one'")
+    assert changes(a) == [(2, "two", "DELETE", False), (4, "four", "INSERT", False)]
 
 
 def test_columns_come_before_metadata(a: Connection) -> None:

@@ -86,7 +86,6 @@ def test_an_absent_key_is_null_also_as_timestamp(c: Connection) -> None:
         ("CREATE DATABASE STREAMING", 2002, "42710", "already exists"),
         ("CREATE ALERT A WAREHOUSE = W", 2, "0A000", "CREATE ALERT A WAREHOUSE"),
         ("CALL SOMETHING(1)", 2, "0A000", "CALL SOMETHING"),
-        ("CREATE TASK T SCHEDULE='1 minute' AS SELECT 1", 2, "0A000", "CREATE TASK"),
         ("USE ROLE NOPE", 2043, "02000", "Role 'NOPE' does not exist"),
         ("USE WAREHOUSE NOPE", 2043, "02000", "does not exist"),
         ("GRANT USAGE ON DATABASE STREAMING TO ROLE NOPE", 2043, "02000", "does not exist"),
