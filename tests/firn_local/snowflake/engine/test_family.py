@@ -52,7 +52,7 @@ def test_two_families_cannot_name_one_statement() -> None:
 
 def test_the_readmes_example_runs(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (PROJECT_ROOT / "firn_local" / "README.md").read_text(), re.DOTALL)
-    (example,) = [block for block in blocks if "LocalSnowflake(" in block]
+    (example,) = [block for block in blocks if "LocalSnowflake(Path(" in block]
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     exec(example, names)
