@@ -15,7 +15,7 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 FIRST_OFFSET = "auto.offset.reset"
 GROUP = "group.id"
-OWN_GROUPS = ("firn-dlq-", "firn-replay-", "firn-tasks-", "firn-sign-")
+OWN_GROUPS = ("firn-dlq-", "firn-replay-", "firn-tasks-", "firn-sign-", "firn-request-")
 """How the groups begin in which sinks remember things (`firn.ledger.kafka_names`)."""
 NOT_FOR_READERS = frozenset({FIRST_OFFSET, GROUP})
 """What the sink itself follows: honoured, and no property of its readers."""

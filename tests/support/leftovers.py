@@ -70,7 +70,13 @@ class LeftSink:
     @property
     def groups(self) -> list[str]:
         """Its consumer groups."""
-        own = (kafka_names.dead_letter_group, kafka_names.replay_group, kafka_names.task_group, kafka_names.sign_group)
+        own = (
+            kafka_names.dead_letter_group,
+            kafka_names.replay_group,
+            kafka_names.task_group,
+            kafka_names.sign_group,
+            kafka_names.request_group,
+        )
         return [f"connect-{self.name}", *(name(self.ledger_id, self.name) for name in own)]
 
     @property

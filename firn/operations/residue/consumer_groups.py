@@ -27,12 +27,14 @@ _NAMES = {
     "replay": kafka_names.replay_group,
     "tasks": kafka_names.task_group,
     "sign": kafka_names.sign_group,
+    "request": kafka_names.request_group,
 }
 _PURPOSES = {
     "dlq": "published dead letters",
     "replay": "replayed dead letters",
     "tasks": "how far tasks are",
     "sign": "the driver's signs of life",
+    "request": "that something was requested",
 }
 
 

@@ -110,7 +110,7 @@ def test_all_that_a_sink_left_is_found_and_removed_and_nothing_else(sink: LeftSi
         ("ledger: position", "remove", 1, None),
         ("staged files", "remove", 3, 15),
         ("kept files", "remove", 1, 5),
-        *[("consumer group", "remove", 1, None)] * 5,
+        *[("consumer group", "remove", 1, None)] * 6,
         ("replay positions", "remove", None, None),
         ("other file", "leave", 1, 4),
         ("table", "leave", 1, 0),

@@ -93,7 +93,7 @@ def test_places_that_do_not_tell_must_be_left_on_purpose(stack, sink: LeftSink, 
     assert refused.returncode == 3
     rows = [json.loads(line) for line in refused.stdout.splitlines()]
     unseen = [row["what"] for row in rows if row["action"] == "not looked at"]
-    assert unseen == ["consumer group"] * 3
+    assert unseen == ["consumer group"] * len(before["groups"])
     assert "Nothing was removed, because Kafka could not be read" in refused.stderr
     assert "--skip-kafka" in refused.stderr
     assert "Traceback" not in refused.stderr
