@@ -270,10 +270,12 @@ class GroupTask:
         self._paused = full
 
     def _safely(self, member: FollowedPartition, step: Callable[[FollowedPartition], None]) -> None:
-        try:
-            step(member)
-        except ChannelInvalidError:
-            self._source.seek(member.where, member.reopen())
+        while True:
+            try:
+                return step(member)
+            except ChannelInvalidError:
+                self._source.seek(member.where, member.reopen())
+                step = FollowedPartition.look  # rows may have been refused that nobody has looked for yet
 
     def _look(self, *, everywhere: bool = False) -> None:
         if self._clock() - self._looked < LOOK_SECONDS:

@@ -68,8 +68,9 @@ class ChannelWriter:
         if fault := lost(recorded, channel.seen):
             channel.close(flush=False)
             raise ClaimAgainError(f"The channel of {where} is not the one that was claimed: {fault}.")
-        self.position = max(position, next_offset(channel.seen.token, self._opening.generation) or 0)
-        self._taken = self.position
+        self._taken = max(position, next_offset(channel.seen.token, self._opening.generation) or 0)
+        # Which rows were refused nobody knows: of what lies between the ledger and the token nothing counts as durable.
+        self.position = position if channel.seen.unaccounted(recorded) > 0 else self._taken
         return channel
 
     def write(

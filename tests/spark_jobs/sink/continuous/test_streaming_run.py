@@ -190,6 +190,24 @@ def test_rows_that_snowflake_refuses_end_the_run_with_error_5030(
     assert committed(settings, topic) == {0: 0}
 
 
+def test_refused_rows_that_ended_a_run_become_letters_of_the_next_one(
+    settings: Settings, new_stream: NewRun, faults: StreamingFaults
+) -> None:
+    """Their channel's token has passed them; the ledger has not, until they are accounted for."""
+    topic = Topic(settings, "refused-before", partitions=1)
+    letters = Topic(settings, "refused-before-dlq", partitions=1)
+    topic.send(numbers(30))
+    faults.reject("$.RECORD_METADATA.offset", 3, 11, message="Numeric value is not recognized")
+    with pytest.raises(BadRecordError, match="ERROR_5030"):
+        new_stream(topic).run()
+    faults.clear()
+    report = new_stream(topic, errors__deadletterqueue__topic__name=letters.name, **LETTERS).run()
+    assert (report.records, report.bad_records) == (28, 2)
+    assert len(letters.read()) == 2
+    assert landed(settings, topic) == [each for each in all_of(30) if each[1] not in (3, 11)]
+    assert committed(settings, topic) == {0: 30}
+
+
 def test_rows_that_snowflake_refuses_become_letters_once(
     settings: Settings, new_stream: NewRun, faults: StreamingFaults
 ) -> None:

@@ -76,6 +76,7 @@ class Channel:
     lag: int = 0
     invalid: int = 0
     errors: int = 0
+    ledger: int = 0
     refuse: Callable[[int], bool] = lambda _offset: False
 
     def commit(self) -> None:
@@ -94,7 +95,12 @@ class Writer:
 
     def __init__(self, channel: Channel) -> None:
         self.channel, self.text_bytes = channel, 0
-        self.position, self._looks, self._rows = channel.token + 1, 0, 0
+        self._looks = self._rows = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._taken = self.channel.token + 1
+        self.position = self.channel.ledger if self.channel.errors else self._taken
 
     def write(self, offsets: Any, columns: Sequence[pa.StringArray], _ids: Iterable[int] = ()) -> None:
         self._check()
@@ -122,7 +128,7 @@ class Writer:
         self.channel.events.append(f"reopen {self.channel.where}")
         self.channel.buffered.clear()
         self.channel.invalid = 0
-        self.position = self.channel.token + 1
+        self._begin()
 
     def flush(self) -> list[Any]:
         raise NotImplementedError
@@ -423,9 +429,29 @@ def test_refused_rows_end_the_task_and_count_as_not_durable(rig: Rig) -> None:
 
 def test_refused_rows_of_before_are_told_before_anything_is_read(rig: Rig) -> None:
     rig.config, rig.channels[P0].errors, rig.channels[P0].token = ALL, 3, 9
+    rig.channels[P0].ledger = 4
     rig.source.batches.append([records(P0, 10, b"never")])
-    assert len(of(RowErrors, rig.run())) == 1
+    reports = rig.run()
+    assert len(of(RowErrors, reports)) == 1
+    assert next(each for each in of(Followed, reports) if each.where == P0).next_offset == 4
     assert "poll" not in rig.events
+
+
+def test_refused_rows_of_a_channel_that_was_opened_again_are_told_before_anything_is_read(rig: Rig) -> None:
+    """They were on their way when the channel was taken, and nobody has looked since."""
+    rig.config = ALL
+    channel = rig.channels[P0]
+    channel.lag, channel.refuse = 1000, lambda offset: offset == 1
+
+    def lose() -> None:
+        channel.commit()
+        channel.invalid, channel.lag = 1, 0
+
+    rig.source.batches.extend([[records(P0, 0, b"a", b"b")], lose, [records(P0, 2, b"never")]])
+    reports = rig.run()
+    assert of(RowErrors, reports) == [RowErrors("t", 0, "1:1", 1, 1, "does not fit", None)]
+    assert next(each for each in of(Followed, reports) if each.where == P0).next_offset == 0
+    assert channel.rows == [0]
 
 
 def test_a_table_that_must_change_ends_the_task_behind_what_it_took(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

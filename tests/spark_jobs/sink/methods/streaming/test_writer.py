@@ -305,6 +305,7 @@ def test_rejected_rows_are_counted_against_the_baseline_and_stop_a_flush(sink: S
     assert "odd" in (progress.last_error or "")
     with pytest.raises(RefusedRowsError, match="odd"):
         writer.flush()
+    assert sink.writer().position == 0, "nothing counts as durable until somebody knows which rows were refused"
     sink.channels[P0] = RecordedChannel(PIPE, sink.channels[P0].created_ms, "3:4", row_errors=2)
     accounted = sink.writer()
     write(accounted, [5])
