@@ -37,11 +37,12 @@ _NUMBERED = re.compile(r"\s*(IDENTITY|AUTOINCREMENT)\b", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class TableShape:
-    """A table as it is: columns in their order, whether it has ENABLE_SCHEMA_EVOLUTION, and its type."""
+    """A table as it is: columns in their order, whether it has ENABLE_SCHEMA_EVOLUTION, its type, its comment."""
 
     columns: Columns
     evolves: bool = False
     kind: TableType = TableType.STANDARD
+    comment: str = ""
 
 
 def describe(connection: SnowflakeConnection, namespace: Namespace, table: str) -> TableShape | None:
@@ -55,7 +56,9 @@ def describe_named(connection: SnowflakeConnection, name: FullName) -> TableShap
     if columns is None:
         return None
     shown = shown_object(connection, "TABLE", name) or {}
-    return TableShape(columns, shown.get("enable_schema_evolution") == "Y", _kind(shown))
+    return TableShape(
+        columns, shown.get("enable_schema_evolution") == "Y", _kind(shown), str(shown.get("comment") or "")
+    )
 
 
 def table_exists(connection: SnowflakeConnection, namespace: Namespace, table: str) -> bool:

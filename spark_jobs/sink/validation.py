@@ -26,7 +26,7 @@ from spark_jobs.sink.privileges import sink_requirements
 from spark_jobs.sink.tables.loaders import loader_of
 from spark_jobs.sink.tables.privileges import filled_table
 from spark_jobs.sink.tables.target_tables import check_columns
-from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, TableLoader
+from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, RecordLoader, TableLoader
 
 SERVICE = "snowpipe streaming login"
 
@@ -110,5 +110,7 @@ class _Tables:
             case ColumnsLoader():
                 evolves = "evolves" if loader.grow else "does not evolve"
                 return f"exists, its columns fit ({columns}), {evolves}"
+            case RecordLoader():
+                return f"exists ({columns}), interactive: its definition takes whole records"
             case _:
                 return f"exists, its columns fit ({columns})"

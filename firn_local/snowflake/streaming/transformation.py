@@ -1,7 +1,7 @@
 """What a pipe does with its rows, as DuckDB's SQL over a relation of JSON texts: the default pipe's and a SELECT's.
 
 The default pipe matches the first-level keys of a row to columns by name, in any case; other keys are ignored, and a
-column without a key keeps its default. A pipe with a SELECT is a COPY statement whose source is
+column without a key is NULL, whatever its default. A pipe with a SELECT is a COPY statement whose source is
 TABLE(DATA_SOURCE(TYPE => 'STREAMING')); it is translated as any query is. Source:
 https://docs.snowflake.com/en/user-guide/snowpipe-streaming/snowpipe-streaming-pipe-object and the CREATE PIPE page.
 """
@@ -80,32 +80,31 @@ def by_name(target: str, columns: Sequence[KnownColumn], keys: Iterable[str]) ->
     for key in sorted(keys):
         spellings[key.lower()].append(key)
     matched = [(column, spellings[column.name.lower()]) for column in columns if column.name.lower() in spellings]
+    names = {column.name for column, _ in matched}
+    left = [column for column in columns if column.name not in names]
+    left_null = tuple((column.name, "true") for column in left if not column.nullable)
     if not matched:
-        first = columns[0]
-        value = first.duck_default or "NULL"
-        return Plan(target, (_quoted(first.name),), (value,), ("NULL",), nulls=_left_null(columns, set()))
+        return Plan(target, _names(columns), ("NULL",) * len(columns), ("NULL",), nulls=left_null)
     structure = json.dumps({keys[0]: "JSON" for _, keys in matched if len(keys) == 1}, ensure_ascii=False)
     fields = f"json_transform({_LINE}, {_literal(structure)})" if structure != "{}" else "NULL"
-    values, checks, nulls = [], [], []
+    values, nulls = [], []
     for column, keys_of_it in matched:
         value = value_casts.cast(_field(keys_of_it), column)
-        absent = " AND ".join(f"NOT coalesce(json_exists({_LINE}, {_path(key)}), false)" for key in keys_of_it)
         if not column.nullable:
-            given = f" AND NOT ({absent})" if column.duck_default else ""
-            nulls.append((column.name, f"({value}) IS NULL{given}"))
-        checks.append(value)
-        if column.duck_default:
-            value = f"CASE WHEN {absent} THEN {column.duck_default} ELSE {value} END"
+            nulls.append((column.name, f"({value}) IS NULL"))
         values.append(value)
-    names = {column.name for column, _ in matched}
     return Plan(
         target,
-        tuple(_quoted(column.name) for column, _ in matched),
+        _names([*(column for column, _ in matched), *left]),
+        (*values, *["NULL"] * len(left)),
         tuple(values),
-        tuple(checks),
         source=f"(SELECT batch, position, {_LINE}, {fields} AS fields FROM {ROWS}) AS streamed",  # noqa: S608
-        nulls=(*nulls, *_left_null(columns, names)),
+        nulls=(*nulls, *left_null),
     )
+
+
+def _names(columns: Sequence[KnownColumn]) -> tuple[str, ...]:
+    return tuple(_quoted(column.name) for column in columns)
 
 
 def selected(snowflake: LocalSnowflake, pipe: Pipe, columns: Sequence[KnownColumn]) -> Plan:

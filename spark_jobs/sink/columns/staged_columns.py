@@ -25,7 +25,13 @@ from spark_jobs.sink.columns.required_schema_changes import RequiredSchemaChange
 from spark_jobs.sink.decode.base.capacity import counted_by_arrow, text_bounds, text_bytes
 from spark_jobs.sink.decode.base.contract import Part
 from spark_jobs.sink.values.bad_records import NOT_AN_OBJECT, TOO_LARGE, BadRecord
-from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, TableLoader, VariantLoader
+from spark_jobs.sink.values.table_loaders import (
+    ColumnsLoader,
+    PipeLoader,
+    RecordLoader,
+    TableLoader,
+    VariantLoader,
+)
 
 _BLANK = " \t\r\n"
 _NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -105,7 +111,7 @@ def file_columns(load: TableLoader) -> tuple[str, ...]:
             return METADATA, CONTENT
         case ColumnsLoader():
             return tuple(f"C{at}" for at in range(len(load.columns)))
-        case PipeLoader():
+        case PipeLoader() | RecordLoader():
             return (RECORD,)
 
 
@@ -126,7 +132,7 @@ def _builder_for(load: TableLoader, types_of: SchemaTypes, *, strict: bool) -> C
             return _Variants()
         case ColumnsLoader():
             return _Columns(load, types_of, strict=strict)
-        case PipeLoader():
+        case PipeLoader() | RecordLoader():
             return _PipeRecords(load)
 
 
@@ -172,7 +178,7 @@ def _beside(
 class _PipeRecords:
     required_changes: RequiredSchemaChanges | None = None
 
-    def __init__(self, load: PipeLoader) -> None:
+    def __init__(self, load: PipeLoader | RecordLoader) -> None:
         self._fields = load.fields
 
     def build(

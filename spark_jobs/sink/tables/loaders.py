@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable, Sequence
 
 from snowflake.connector import SnowflakeConnection
 
-from firn.connector.config import SinkConfig
+from firn.connector.config import Method, SinkConfig
 from firn.errors import ConfigError, TerminalError
 from firn.sinks.context import SinkContext
-from firn.snowflake.columns import CONTENT, METADATA
+from firn.snowflake.columns import CONTENT, METADATA, TableType
 from firn.snowflake.identifiers import Namespace, table_for
 from firn.snowflake.tables import describe
 from spark_jobs.sink.tables.evolution import Evolution, SchemaChange
 from spark_jobs.sink.tables.pipes import user_pipe
-from spark_jobs.sink.tables.target_tables import absent_table, check_columns, ensure_variant_table
+from spark_jobs.sink.tables.target_tables import COMMENT, absent_table, check_columns, ensure_variant_table
 from spark_jobs.sink.values.reports import SchemaChangeRequest
-from spark_jobs.sink.values.table_loaders import ColumnsLoader, TableLoader, VariantLoader
+from spark_jobs.sink.values.table_loaders import ColumnsLoader, RecordLoader, TableLoader, VariantLoader
 
 
 class TableLoaders:
@@ -111,15 +111,25 @@ def loader_of(connection: SnowflakeConnection, namespace: Namespace, config: Sin
     """How a table is loaded, as the configuration and Snowflake say. Changes nothing. Raises ConfigError."""
     if pipe := user_pipe(connection, namespace, table, fields=config.schematization):
         return pipe
+    shape = describe(connection, namespace, table) if config.schematization or _streams(config) else None
+    if shape and _streams(config) and shape.kind is TableType.INTERACTIVE and shape.comment != COMMENT:
+        return RecordLoader(config.schematization)
     if not config.schematization:
         return VariantLoader()
-    shape = describe(connection, namespace, table)
     if shape is None:  # whatever its first records have, the table is made with it
         return ColumnsLoader((), exists=False, grow=True)
     grow = shape.evolves if config.auto_evolve is None else config.auto_evolve
     if not grow and not config.value.hoist and {column.name for column in shape.columns} <= {METADATA, CONTENT}:
         raise _without_columns(namespace.qualified(table))
     return ColumnsLoader(shape.columns, True, grow)
+
+
+def _streams(config: SinkConfig) -> bool:
+    """Whether rows may go into interactive tables, whose own definition may be a SELECT that reads whole records.
+
+    No statement shows that definition, so an interactive table that the sink did not make gets whole records.
+    """
+    return config.method is Method.SNOWPIPE_STREAMING
 
 
 def _without_columns(table: str) -> ConfigError:

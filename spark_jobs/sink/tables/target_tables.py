@@ -15,7 +15,13 @@ from firn.snowflake.columns import CONTENT, METADATA, Column, Columns, ColumnTyp
 from firn.snowflake.connection import execute
 from firn.snowflake.identifiers import Namespace, always_quoted
 from firn.snowflake.tables import columns_of
-from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, TableLoader, VariantLoader
+from spark_jobs.sink.values.table_loaders import (
+    ColumnsLoader,
+    PipeLoader,
+    RecordLoader,
+    TableLoader,
+    VariantLoader,
+)
 
 if TYPE_CHECKING:
     from snowflake.connector import SnowflakeConnection
@@ -81,9 +87,10 @@ def absent_table(
 def check_columns(table: str, columns: Columns, load: TableLoader) -> None:
     """Raise ConfigError, with every column at fault and what to do, unless rows of a sink can go into these columns.
 
-    table: its full name, ready for a statement. A table that is not made yet has no fault.
+    table: its full name, ready for a statement. A table that is not made yet has no fault, nor has one whose own
+    definition takes whole records.
     """
-    if isinstance(load, ColumnsLoader) and not load.exists:
+    if isinstance(load, RecordLoader) or (isinstance(load, ColumnsLoader) and not load.exists):
         return
     faults = [*_misfits(table, columns, load), *_unfilled(table, columns, load)]
     if faults:

@@ -1,4 +1,4 @@
-"""How the records of a topic become rows of its table: the three ways that a sink has. No logic.
+"""How the records of a topic become rows of its table: the ways that a sink has. No logic.
 
 Which one a table gets is decided by `tables.loaders`; how it travels is the method's.
 """
@@ -45,4 +45,14 @@ class PipeLoader:
     select: str
 
 
-TableLoader: TypeAlias = VariantLoader | ColumnsLoader | PipeLoader
+@dataclass(frozen=True)
+class RecordLoader:
+    """Whole records, one JSON object a row: Snowflake finds the columns by name, or by the table's own definition.
+
+    fields: as of `PipeLoader`.
+    """
+
+    fields: bool
+
+
+TableLoader: TypeAlias = VariantLoader | ColumnsLoader | PipeLoader | RecordLoader

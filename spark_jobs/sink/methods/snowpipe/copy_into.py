@@ -11,7 +11,7 @@ from itertools import groupby
 
 from snowflake.connector import SnowflakeConnection
 
-from firn.errors import TerminalError
+from firn.errors import FirnError, TerminalError
 from firn.snowflake.columns import CONTENT, METADATA, Column, Kind
 from firn.snowflake.connection import query
 from firn.snowflake.identifiers import always_quoted
@@ -20,7 +20,13 @@ from spark_jobs.sink.methods.base import RefusedRowsError
 from spark_jobs.sink.methods.snowpipe.pipe_input_table import PipeInputTable
 from spark_jobs.sink.methods.snowpipe.stage import Stage
 from spark_jobs.sink.values.reports import Receipt
-from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, TableLoader, VariantLoader
+from spark_jobs.sink.values.table_loaders import (
+    ColumnsLoader,
+    PipeLoader,
+    RecordLoader,
+    TableLoader,
+    VariantLoader,
+)
 
 FILES_PER_COPY = 1_000
 
@@ -89,6 +95,8 @@ def copied_columns(loader: TableLoader) -> dict[str, str]:
             return {always_quoted(column.name): _value(name, column) for name, column in written}
         case PipeLoader():
             return {RECORD: f"PARSE_JSON($1:{RECORD})"}
+        case RecordLoader():
+            raise FirnError("Only a streaming method has tables that take whole records.")
 
 
 def _value(name: str, column: Column) -> str:

@@ -22,7 +22,13 @@ from firn.channels.client import Row
 from firn.snowflake.columns import CONTENT, METADATA, TIMESTAMPS, Kind
 from spark_jobs.sink.decode.base.capacity import string_array
 from spark_jobs.sink.decode.base.scalars import quoted
-from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, TableLoader, VariantLoader
+from spark_jobs.sink.values.table_loaders import (
+    ColumnsLoader,
+    PipeLoader,
+    RecordLoader,
+    TableLoader,
+    VariantLoader,
+)
 
 _TO_ESCAPE = r'["\\\x00-\x1f]'
 _NOT_FINITE = r"^[+-]?[a-zA-Z]"
@@ -34,7 +40,7 @@ def rows_of(loader: TableLoader, columns: Sequence[pa.StringArray]) -> list[Row]
         case VariantLoader():
             metadata, content = columns
             return _raw(_objects([_field(METADATA, metadata), _field(CONTENT, content)]))
-        case PipeLoader():
+        case PipeLoader() | RecordLoader():
             return _raw(columns[0])
         case ColumnsLoader():
             return _typed(loader, columns)

@@ -103,14 +103,20 @@ def test_a_bad_row_is_left_out_and_counted(streaming: Streaming, kind: str, bad:
     assert status["last_error_timestamp_ms"] >= status["created_on_ms"]
 
 
-def test_a_not_null_column_without_a_key_rejects_every_row_unless_it_has_a_default(streaming: Streaming) -> None:
+def test_a_not_null_column_without_a_key_rejects_every_row_whatever_its_default(streaming: Streaming) -> None:
     streaming.sql("CREATE OR REPLACE TABLE N (A NUMBER, B NUMBER NOT NULL)")
     assert stream(streaming, "N-STREAMING", {"a": 1}, {"a": 2})["rows_error_count"] == 2
-    streaming.sql("CREATE OR REPLACE TABLE N (A NUMBER, B NUMBER NOT NULL DEFAULT 7, I NUMBER IDENTITY)")
+    streaming.sql("CREATE OR REPLACE TABLE N (A NUMBER, B NUMBER NOT NULL DEFAULT 7, C NUMBER DEFAULT 8)")
     status = stream(streaming, "N-STREAMING", {"a": 1}, {"a": 2, "b": 3}, {"a": 3, "b": None})
-    assert status["rows_error_count"] == 1
-    assert streaming.sql("SELECT A, B FROM N ORDER BY A") == [(1, 7), (2, 3)]
-    assert stream(streaming, "N-STREAMING", {"nothing": 1})["rows_inserted"] == 1
+    assert status["rows_error_count"] == 2
+    assert streaming.sql("SELECT A, B, C FROM N") == [(2, 3, None)]
+    assert stream(streaming, "N-STREAMING", {"nothing": 1})["rows_inserted"] == 0
+
+
+def test_a_default_pipe_fills_in_no_defaults(streaming: Streaming) -> None:
+    streaming.sql("CREATE OR REPLACE TABLE D (A NUMBER, B NUMBER DEFAULT 7, I NUMBER IDENTITY)")
+    stream(streaming, "D-STREAMING", {"a": 1}, {"nothing": 1}, {"b": 2})
+    assert set(streaming.sql("SELECT A, B, I FROM D")) == {(1, None, None), (None, None, None), (None, 2, None)}
 
 
 def test_what_is_no_json_object_is_a_rejected_row(streaming: Streaming) -> None:

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from firn.connector.config import ConverterConfig, SinkConfig
+from firn.connector.config import ConverterConfig, Method, SinkConfig
 from firn.connector.formats import Format
 from firn.errors import ConfigError
-from firn.snowflake.columns import Column, Columns, column_type
+from firn.snowflake.columns import Column, Columns, TableType, column_type
 from firn.snowflake.identifiers import Namespace
 from firn.snowflake.tables import TableShape
 from spark_jobs.sink.tables import loaders
-from spark_jobs.sink.tables.target_tables import TYPED_COLUMNS, VARIANT_COLUMNS
-from spark_jobs.sink.values.table_loaders import ColumnsLoader, TableLoader, VariantLoader
+from spark_jobs.sink.tables.target_tables import COMMENT, TYPED_COLUMNS, VARIANT_COLUMNS
+from spark_jobs.sink.values.table_loaders import ColumnsLoader, RecordLoader, TableLoader, VariantLoader
 
 TYPED = SinkConfig("s", schematization=True)
 
@@ -46,6 +46,19 @@ def test_typed_columns_want_a_table_that_has_some_or_may_get_some(
 def test_a_hoisted_field_may_be_the_content(monkeypatch: pytest.MonkeyPatch) -> None:
     hoisting = replace(TYPED, value=ConverterConfig(Format.JSON, hoist=("RECORD_CONTENT",)))
     assert loader_of(monkeypatch, hoisting, TableShape(VARIANT_COLUMNS)) == ColumnsLoader(VARIANT_COLUMNS, True, False)
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_an_interactive_table_of_somebody_else_gets_whole_records(
+    monkeypatch: pytest.MonkeyPatch, *, typed: bool
+) -> None:
+    streaming = replace(TYPED, schematization=typed, method=Method.SNOWPIPE_STREAMING)
+    theirs = TableShape((Column("A", column_type("DATE")),), kind=TableType.INTERACTIVE)
+    assert loader_of(monkeypatch, streaming, theirs) == RecordLoader(typed)
+    own = replace(theirs, columns=VARIANT_COLUMNS, comment=COMMENT, evolves=True)
+    assert loader_of(monkeypatch, streaming, own) == (
+        ColumnsLoader(VARIANT_COLUMNS, True, True) if typed else VariantLoader()
+    )
 
 
 def test_without_typed_columns_it_takes_two_variants(monkeypatch: pytest.MonkeyPatch) -> None:
