@@ -35,12 +35,15 @@ class Groups:
     _attempts: int = field(default=0, init=False)
 
     @classmethod
-    def balanced(cls, backlog: Mapping[TopicPartition, int], most: int) -> Groups:
-        """At most so many groups, with about the same number of waiting records each, and of partitions."""
+    def balanced(cls, backlog: Mapping[TopicPartition, int], most: int, *, at_once: bool = False) -> Groups:
+        """At most so many groups, with about the same number of waiting records each, and of partitions.
+
+        at_once: whether each of them has to start whatever waits.
+        """
         # A partition counts also where nothing waits: it will have its records.
         average = sum(backlog.values()) / max(1, len(backlog))
         members = grouped(sorted(backlog), most, lambda where: 1 + int(backlog[where] + average))
-        return cls([Group(tuple(sorted(each))) for each in members])
+        return cls([Group(tuple(sorted(each)), again=at_once) for each in members])
 
     @property
     def running(self) -> list[Group]:

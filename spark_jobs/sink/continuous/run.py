@@ -210,7 +210,8 @@ class ContinuousRun:
             return
         if not self._groups.groups:
             backlog = {where: max(0, self._ends.get(where, at) - at) for where, at in self._progress.durable.items()}
-            self._groups = Groups.balanced(backlog, self._tasks)
+            # A task takes seconds to begin: the first record of a run that goes on is not to wait for it.
+            self._groups = Groups.balanced(backlog, self._tasks, at_once=self._parts.targets is None)
         for group in self._groups.due(self._waiting()):
             self._start(group)
 

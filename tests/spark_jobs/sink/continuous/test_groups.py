@@ -46,6 +46,15 @@ def test_a_group_starts_when_records_wait_and_once_at_a_time() -> None:
     assert groups.running == [due]
 
 
+def test_all_groups_of_a_run_that_goes_on_start_before_their_first_record() -> None:
+    groups = Groups.balanced(dict.fromkeys(PARTITIONS, 0), 2, at_once=True)
+    assert groups.due(set()) == groups.groups
+    for group in groups.groups:
+        groups.started(group, 1.0)
+        groups.ended(group, again=False)
+    assert groups.due(set()) == []
+
+
 def test_a_group_that_ended_idle_starts_again_with_its_next_record() -> None:
     groups = Groups.balanced(dict.fromkeys(PARTITIONS, 0), 1)
     (group,) = groups.due({PARTITIONS[0]})
