@@ -92,6 +92,8 @@ class LedgerTable(LedgerSteps):
         positions, added = taken.start(partitions, first_offset)
         folded = self._fold(taken.owner, positions, partitions, fold, needed=tokens_ahead)
         positions_now = fold_positions(positions, folded)
+        if any(positions_now[where].next_offset > seen.latest for where, seen in partitions.items()):
+            partitions = self._observed_again(observe, partitions)
         check_positions(self._sink, positions_now, partitions)
         targets = {where.topic: table_of(where.topic) for where in partitions}
         claimed = replace(taken.owner, targets=targets, claimed=True, shared=share_target, method=method)
@@ -121,6 +123,15 @@ class LedgerTable(LedgerSteps):
             self._sign(connection, seen, owner)
         self._certain, self._owner = owner.epoch, owner
         return _Taken(owner, seen.positions, seen.ledger_id)
+
+    def _observed_again(
+        self, observe: Callable[[], Mapping[TopicPartition, KafkaPartition]], before: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, KafkaPartition]:
+        """Kafka once more: tasks of an older run append what comes until their channels are opened."""
+        now = observe()
+        if now.keys() != set(before):
+            raise ClaimAgainError("Topics or partitions appeared, or went, while the sink claimed.")
+        return now
 
     def move(
         self,

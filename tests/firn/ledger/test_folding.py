@@ -206,6 +206,33 @@ def test_positions_are_held_against_kafka_once_they_are_folded(connection, new_r
         stream(new_run(), connection, service, recreated)
 
 
+def test_a_run_that_wrote_on_until_its_channels_were_taken_is_no_lost_position(connection, new_run) -> None:
+    """Its tasks append records that came after Kafka was asked: Kafka is asked again before it counts as too short."""
+    service = Service()
+    stream(new_run(), connection, service)
+    service.covered = {P0: 104}
+    grown = {P0: KafkaPartition("id", 0, 110), P1: KAFKA[P1]}
+    looks = iter([KAFKA, grown])
+    run = new_run()
+    ledger = run.claim(
+        connection, lambda: next(looks), "earliest", own_table, method=STREAMING, tokens_ahead=True, fold=service
+    )
+    assert ledger.committed == {P0: 105, P1: 5}
+
+
+def test_partitions_that_appear_while_a_claim_asks_again_are_claimed_too(connection, new_run) -> None:
+    service = Service()
+    stream(new_run(), connection, service)
+    service.covered = {P0: 104}
+    grown = {P0: KafkaPartition("id", 0, 110), P1: KAFKA[P1], P2: KafkaPartition("id", 0, 1)}
+    looks = iter([KAFKA, grown])
+    with pytest.raises(ClaimAgainError, match="while the sink claimed"):
+        new_run().claim(
+            connection, lambda: next(looks), "earliest", own_table, method=STREAMING, tokens_ahead=True, fold=service
+        )
+    assert stream(new_run(), connection, service, grown).committed == {P0: 105, P1: 5, P2: 0}
+
+
 def test_a_position_its_token_and_the_baseline_of_errors_move_together(connection, new_run) -> None:
     run, service = new_run(), Service()
     epoch = stream(run, connection, service).epoch
