@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from snowflake.connector import SnowflakeConnection
@@ -47,7 +47,8 @@ class ChannelResidue:
     def remove(self, _connection: SnowflakeConnection, _epoch: int) -> None:
         """Drop every channel that the ledger remembers. A task of a dead run that still had one appends no more."""
         for pipe, names in _remembered(self.sink).items():
-            with _client(self.sink, pipe) as client:
+            # A pipe that went, as with its table, took its channels along.
+            with suppress(MissingObjectError), _client(self.sink, pipe) as client:
                 for name in names:
                     client.drop(name)
 
