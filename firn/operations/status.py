@@ -19,7 +19,7 @@ from firn.operations.health import STARTING_SECONDS, diagnose
 from firn.operations.observation import Observation, PartitionLag
 
 FRESH_SECONDS = 120.0
-"""Rates that a supervisor measured longer ago say nothing of now: it reports once a minute while records flow."""
+"""Rates that a supervisor measured longer ago say nothing of now: it reports only what changes."""
 GOOD_LAG = 1000
 """Fewer records than these may wait, where nobody configured another limit: what the course on this pipeline says."""
 

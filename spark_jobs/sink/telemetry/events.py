@@ -20,13 +20,15 @@ def emit(event: str, sentence: str, *, sink: str, level: int = logging.INFO, **d
 
 
 def emit_committed(sink: str, batch: CommittedBatch) -> None:
-    """A commit: what it brought and how long it took."""
+    """A commit: what it brought and how long it took. Without a receipt, what a continuous run's tasks reported."""
     moved = f"{counted(len(batch.moves), 'partition')} moved"
-    what = f"{counted(batch.rows, 'record')} in {counted(batch.receipts, 'file')}, {moved}"
-    took = f"dispatch {batch.dispatch_seconds:.1f} s, commit {batch.commit_seconds:.1f} s"
+    what, took = counted(batch.rows, "record"), f"in {batch.dispatch_seconds:.1f} s"
+    if batch.receipts:
+        what += f" in {counted(batch.receipts, 'file')}"
+        took = f"dispatch {batch.dispatch_seconds:.1f} s, commit {batch.commit_seconds:.1f} s"
     emit(
         "committed",
-        f"committed batch {batch.name}: {what} ({took})",
+        f"committed batch {batch.name}: {what}, {moved} ({took})",
         sink=sink,
         batch=batch.name,
         rows=batch.rows,

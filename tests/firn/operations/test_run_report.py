@@ -14,4 +14,4 @@ def test_a_run_sums_up_what_it_left_out_and_why() -> None:
     left = "6 left out (truncated 2, wrong_magic 4), 4 of them dead letters"
     assert summary(report) == f"s: 1 record committed, {left}; 1 batch and 1 file in 2.0 s (epoch 4)"
     assert totals(report)["reasons"] == {"truncated": 2, "wrong_magic": 4}
-    assert summary(RunReport("s")) == "s: 0 records committed; 0 batches and 0 files in 0.0 s (epoch 0)"
+    assert summary(RunReport("s")) == "s: 0 records committed; 0 batches in 0.0 s (epoch 0)"

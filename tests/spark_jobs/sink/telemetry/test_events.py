@@ -44,3 +44,10 @@ def test_a_commit_says_what_it_brought(lines: io.StringIO) -> None:
     data = line["firn_data"]
     assert (data["rows"], data["bytes"], data["bad_records"], data["dead_letters"]) == (5, 900, 3, 2)
     assert data["schema_ids"] == [7, 8]
+
+
+def test_a_commit_of_a_continuous_run_speaks_of_no_files(lines: io.StringIO) -> None:
+    moves = (Move(TopicPartition("t", 0), 0, 8), Move(TopicPartition("t", 1), 4, 9))
+    emit_committed("s", CommittedBatch("4-1", 13, 0, 900, 0, moves, (), 1.04, 0.0))
+    line = json.loads(lines.getvalue())
+    assert line["event"] == "committed batch 4-1: 13 records, 2 partitions moved (in 1.0 s)"
