@@ -73,7 +73,9 @@ def summary(report: RunReport) -> str:
     if report.bad_records:
         reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(report.reasons.items()))
         text += f", {report.bad_records} left out ({reasons}), {report.dead_letters} of them dead letters"
-    work = counted(report.batches, "batch", "batches") + (f" and {counted(report.files, 'file')}" if report.files else "")
+    work = counted(report.batches, "batch", "batches")
+    if report.files:
+        work += f" and {counted(report.files, 'file')}"
     return f"{text}; {work} in {report.seconds:.1f} s (epoch {report.epoch})"
 
 

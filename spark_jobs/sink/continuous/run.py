@@ -27,10 +27,11 @@ from firn.retry import RETRIES, Deadline
 from firn.sinks.signs import read_report
 from firn.snowflake.faults import MissingObjectError
 from firn.snowflake.transactions import transaction
-from spark_jobs.sink.batch import BatchFailedError, ended_by, raise_stopped, stop_requested
+from spark_jobs.sink.batch import BatchFailedError, PlanAgainError, ended_by, raise_stopped, stop_requested
 from spark_jobs.sink.continuous.accounting import Accountant
 from spark_jobs.sink.continuous.groups import Group, Groups
 from spark_jobs.sink.continuous.progress import RunProgress, followed_of
+from spark_jobs.sink.continuous.table_changes import TableChanges
 from spark_jobs.sink.dispatch import claim_again, uncommitted_letters
 from spark_jobs.sink.methods.base import Claim, ContinuousTaskSide, DriverSide, EpochSession
 from spark_jobs.sink.spark.engine import EngineFailedError, EpochEngine
@@ -59,6 +60,8 @@ HANGING_SECONDS = 60.0
 """How long a task may say nothing, or make no progress, at least; else as long as the sink has patience."""
 CANCEL_SECONDS = 10.0
 """How long cancelled tasks may take to end; who opens their channels next fences them."""
+DRAIN_SECONDS = 10.0
+"""How long tasks that take what is available may go on, once the epoch is to end."""
 _TICK_SECONDS = 0.25
 log = logging.getLogger(__name__)
 
@@ -121,6 +124,9 @@ class ContinuousRun:
         self._told = self._ledger_moved = now
         self._cut_at: dict[TopicPartition, int] = {}
         self._stops: list[Stopped] = []
+        self._table_changes = TableChanges(session, self._loaders, parts.on_change)
+        self._reason: PlanAgainError | None = None
+        self._end_by = 0.0
 
     @property
     def healthy(self) -> bool:
@@ -161,6 +167,8 @@ class ContinuousRun:
                 return stop_requested()
             if (reason := reason_to_end()) is not None:
                 return reason
+            if self._reason is not None and (not self._drains() or not self._running):
+                return self._reason
             self._step()
         return None
 
@@ -185,6 +193,10 @@ class ContinuousRun:
         else:
             self._parts.stop.wait(_TICK_SECONDS)
 
+    def _drains(self) -> bool:
+        """Whether tasks that end by themselves are waited for, where the epoch is to end."""
+        return self._parts.targets is not None and time.monotonic() < self._end_by
+
     def _done(self) -> bool:
         """Whether a run that takes what is available has taken it."""
         targets, durable = self._parts.targets, self._progress.durable
@@ -206,7 +218,7 @@ class ContinuousRun:
         return {where for where, at in self._progress.durable.items() if self._ends.get(where, at) > at}
 
     def _start_due(self) -> None:
-        if not self._ends or self._stops:
+        if not self._ends or self._stops or self._reason is not None:
             return
         if not self._groups.groups:
             backlog = {where: max(0, self._ends.get(where, at) - at) for where, at in self._progress.durable.items()}
@@ -274,9 +286,10 @@ class ContinuousRun:
         self._tell()
         self._stops += reports.of(Stopped)
         self._account(reports.of(RowErrors))
-        self._change_tables(task, reports)
+        if made := self._table_changes.apply(task.loaders, reports):
+            self._claim_channels(made)
         self._take_cuts(reports.of(Cut))
-        self._groups.ended(task.group, again=bool({*map(type, reports)} & _AGAIN))
+        self._groups.ended(task.group, again=self._reason is None and bool({*map(type, reports)} & _AGAIN))
         log.info("task %d has ended%s", task.group.attempt, ", and starts again" if task.group.again else "")
         self._raise_stopped()
 
@@ -298,25 +311,14 @@ class ContinuousRun:
             self._accountant.account(each, self._progress, self._loaders)
             self._tell()
 
-    def _change_tables(self, task: _Running, reports: Reports) -> None:
-        """Change the tables that records need changed, and describe those again that have changed."""
-        requests = reports.of(SchemaChangeRequest)
-        stale = {each.table for each in reports.of(SuspectedStaleSchema)}
-        if not requests and not stale:
-            return
-        # A run that lost the sink must change no table: perhaps it was dropped when the sink was cleaned away.
-        self._session.ledger.check_epoch(self._session.connection, self._session.epoch)
-        try:
-            now = self._loaders.of_topics({each.topic for each in requests})
-            # Another group's records may have had it changed meanwhile.
-            current = [each for each in requests if now[each.topic] == task.loaders[each.topic]]
-            self._loaders.refresh(stale)
-            if current:
-                changes = self._loaders.evolve(current)
-                log.info("%s; the group starts again", counted(len(changes), "schema change"))
-                self._parts.on_change(changes)
-        except MissingObjectError as error:
-            raise claim_again(error) from error
+    def _claim_channels(self, made: Sequence[str]) -> None:
+        """Tables were made, and a claim alone writes their channels down: the epoch ends for that, with no fault.
+
+        Tasks that take what is available may end before, so that what they count is known.
+        """
+        if self._reason is None:
+            self._end_by = time.monotonic() + DRAIN_SECONDS
+        self._reason = PlanAgainError(f"No channel leads to {', '.join(made)} yet: the sink claims again.")
 
     def _take_cuts(self, cuts: Sequence[Cut]) -> None:
         """Partitions that a task had to leave, with nothing wrong: the ledger moves, which prunes their dead letters.

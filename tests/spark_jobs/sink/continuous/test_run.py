@@ -44,6 +44,7 @@ from spark_jobs.sink.values.reports import (
     dump,
 )
 from spark_jobs.sink.values.table_loaders import ColumnsLoader, VariantLoader
+from tests.support.sinks import wait_until
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 CHANNEL = RecordedChannel("T-STREAMING", 5, None, 0)
@@ -90,12 +91,13 @@ class Loaders:
     """Tables that evolve when they are asked to."""
 
     def __init__(self, *_: object) -> None:
-        self.loader: Any = VariantLoader()
+        self.loader: Any = Loaders.first
         self.evolved: list[Any] = []
         self.refreshed: list[str] = []
         Loaders.made = self
 
     made: Loaders
+    first: Any = VariantLoader()
 
     def of_topics(self, topics: set[str]) -> dict[str, Any]:
         return dict.fromkeys(topics, self.loader)
@@ -384,6 +386,43 @@ def test_a_change_that_another_group_asked_for_already_is_not_made_again(rig: Ri
     rig.run()
     assert len(Loaders.made.evolved) == 1
     assert rig.ledger.committed == {P0: 10, P1: 10}
+
+
+def test_a_table_that_was_made_is_claimed_once_the_other_tasks_have_ended(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Loaders, "first", ColumnsLoader((), exists=False, grow=True))
+
+    def work(work: Any) -> list[Report]:
+        where = work.partitions[0].where
+        if where == P0:
+            return [followed(P0, 0, 0, work.attempt), SchemaChangeRequest("t", 0, "T", 1, {"B": "NUMBER"})]
+        wait_until(lambda: bool(rig.changes))
+        return rig.finish(work)
+
+    rig.engine.tasks = work
+    with pytest.raises(PlanAgainError, match="No channel leads to T yet"):
+        rig.run()
+    assert rig.ledger.committed == {P0: 0, P1: 10}
+    assert sum(batch.rows for batch in rig.commits) == 10
+    assert not rig.engine.cancelled.is_set()
+
+
+def test_a_table_that_was_made_is_claimed_at_once_where_tasks_do_not_end(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Loaders, "first", ColumnsLoader((), exists=False, grow=True))
+    rig.targets = None
+
+    def work(work: Any) -> list[Report]:
+        if work.partitions[0].where == P0:
+            return [followed(P0, 0, 0, work.attempt), SchemaChangeRequest("t", 0, "T", 1, {"B": "NUMBER"})]
+        return rig.engine.until_cancelled() or []
+
+    rig.engine.tasks = work
+    with pytest.raises(PlanAgainError):
+        rig.run()
+    assert rig.engine.cancelled.is_set()
 
 
 def test_a_stale_table_is_described_again(rig: Rig) -> None:
