@@ -86,6 +86,10 @@ class ChannelClient:
         self._open: set[str] = set()
         self._looked = float("-inf")
 
+    def connect(self) -> None:
+        """Log in and find the pipe, unless that is done: many threads would each wait for a service that is away."""
+        self._made()
+
     def open(self, name: str) -> OpenChannel:
         """Open a channel, making it where there is none; whoever had it open can append no more.
 

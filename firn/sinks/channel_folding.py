@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol, TypeAlias
@@ -44,6 +45,10 @@ class _Opened(Protocol):
 
 class Client(Protocol):
     """As much of a `ChannelClient` as a fold uses."""
+
+    def connect(self) -> None:
+        """As `ChannelClient.connect`."""
+        ...
 
     def open(self, name: str, /) -> _Opened:
         """As `ChannelClient.open`."""
@@ -131,6 +136,9 @@ class ChannelFolder:
                 return None
 
         try:
+            for client in clients.values():
+                with suppress(MissingObjectError):
+                    client.connect()
             with ThreadPoolExecutor(OPENED_AT_ONCE, "firn-open") as threads:
                 return dict(zip(wanted, threads.map(open_one, wanted), strict=True))
         finally:

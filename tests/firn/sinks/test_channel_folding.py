@@ -56,6 +56,10 @@ class Client:
     service: Service
     pipe: str
 
+    def connect(self) -> None:
+        if self.pipe in self.service.missing:
+            raise MissingObjectError(f"Pipe not found: {self.pipe}")
+
     def open(self, name: str) -> Opened:
         if self.pipe in self.service.missing:
             raise MissingObjectError(f"Pipe not found: {self.pipe}")
@@ -212,6 +216,25 @@ def test_a_reset_fences_the_channel_of_a_partition_it_sets_and_asks_nothing_of_i
     folded = fold(service, AHEAD, {P0: at(10, "3:9"), P1: at(10, "3:9")}, pipe=None, replaced=[P0])
     assert folded == {P1: FoldedChannel(42, RecordedChannel(PIPE, CREATED, "3:41", 0))}
     assert len(service.opened) == 2
+
+
+def test_a_service_that_is_away_is_waited_for_once_and_not_for_each_channel() -> None:
+    tried: list[str] = []
+
+    class Away(Client):
+        def connect(self) -> None:
+            tried.append(self.pipe)
+            raise TransientError("no answer")
+
+        def open(self, name: str) -> Opened:
+            tried.append(name)
+            raise TransientError("no answer")
+
+    folder = ChannelFolder(context(), LEDGER, None, lambda pipe: Away(Service(), pipe))
+    positions = {TopicPartition("orders", each): at(10, "3:9") for each in range(40)}
+    with pytest.raises(TransientError):
+        folder(AHEAD, positions, {})
+    assert tried == [PIPE]
 
 
 def test_a_service_that_does_not_answer_is_no_lost_position() -> None:
