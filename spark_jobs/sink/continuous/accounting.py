@@ -28,7 +28,7 @@ from spark_jobs.sink.methods.base import Claim, EpochSession
 from spark_jobs.sink.spark.engine import EngineFailedError, EpochEngine
 from spark_jobs.sink.tables.loaders import TableLoaders
 from spark_jobs.sink.task.account_task import AccountPlan, AccountWork, run_account
-from spark_jobs.sink.values.reports import Failed, RangeRead, Reports, Retried, RowErrors, Tolerated, load
+from spark_jobs.sink.values.reports import Accounted, Failed, Reports, Retried, RowErrors, Tolerated, load
 
 log = logging.getLogger(__name__)
 
@@ -63,12 +63,12 @@ class Accountant:
             end - 1,
         )
         reports = self._run(errors, OffsetRange(*where, start, end), loaders)
-        (read,), found = reports.of(RangeRead), reports.of(Tolerated)
-        left = 0 if read.end == end else errors.unaccounted - min(errors.unaccounted, sum(t.records for t in found))
+        (read,), found = reports.of(Accounted), reports.of(Tolerated)
+        left = 0 if read.end == end else max(0, errors.unaccounted - read.refused)
         channel = replace(recorded, token=errors.token, row_errors=errors.row_errors - left)
         for tolerated in found:
             progress.left_out(tolerated)
-        self._move(Move(where, start, read.end), channel, progress, read.records)
+        self._move(Move(where, start, read.end), channel, progress, read.rows)
 
     def _run(self, errors: RowErrors, offsets: OffsetRange, loaders: TableLoaders) -> Reports:
         where = errors.where
@@ -94,7 +94,7 @@ class Accountant:
         for failed in reports.of(Failed):
             self._deadline.failed(failed.failing_seconds)
             raise failed.unwrap()
-        if len(reports.of(RangeRead)) != 1:
+        if len(reports.of(Accounted)) != 1:
             raise EngineFailedError(f"The task that compares {offsets} ended without a report.")
         return reports
 

@@ -34,7 +34,7 @@ from spark_jobs.sink.task.partition_rows import PartitionRows
 from spark_jobs.sink.task.reporting import run_reporting
 from spark_jobs.sink.task.worker import confirm_epoch, confirm_topics, decoders_of, reader_for, session_of
 from spark_jobs.sink.values.bad_records import REJECTED, BadRecord
-from spark_jobs.sink.values.reports import RangeRead, Report
+from spark_jobs.sink.values.reports import Accounted, Report
 from spark_jobs.sink.values.table_loaders import TableLoader
 
 # Offsets that a table holds of a partition, in a range. GET_PATH by colon and casts:
@@ -73,10 +73,7 @@ class AccountPlan:
 
 
 def run_account(plan: AccountPlan, works: Iterator[AccountWork]) -> Iterator[str]:
-    """Account for refused rows; yields a Tolerated and a RangeRead of each range, as texts (`reports.dump`).
-
-    The range ends early where one transaction holds no more letters. `records` are rows that are in the table.
-    """
+    """Account for refused rows; yields a Tolerated and an Accounted of each range, as texts (`reports.dump`)."""
     todo = list(works)
 
     def work(reports: list[Report]) -> None:
@@ -153,8 +150,8 @@ class _Comparison:
         self._check()
         tolerated = self._refused.publish()
         end = self._work.offsets.end if self.cut_at is None else self.cut_at
-        read = RangeRead(*self._where, self._work.offsets.start, end, self._rows)
-        return [*([tolerated] if tolerated else []), read]
+        accounted = Accounted(*self._where, self._work.offsets.start, end, self._rows, self._new + self._known)
+        return [*([tolerated] if tolerated else []), accounted]
 
     def _check(self) -> None:
         """Raise unless as many rows are missing as Snowflake refused.

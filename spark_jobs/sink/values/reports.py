@@ -199,6 +199,22 @@ class RowErrors:
 
 
 @dataclass(frozen=True)
+class Accounted:
+    """A range of which Snowflake refused rows, compared from `start` to `end` (exclusive) with the table.
+
+    rows: that the table holds. refused: rows that it lacks; each of them is a dead letter now, some since an earlier
+    try. The range ends early where one transaction holds no more letters.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    rows: int
+    refused: int
+
+
+@dataclass(frozen=True)
 class Retried:
     """What a task tried again, successfully or not: how often for each kind of error."""
 
@@ -233,6 +249,7 @@ Report = (
     | SuspectedStaleSchema
     | Followed
     | RowErrors
+    | Accounted
     | Retried
     | Failed
 )

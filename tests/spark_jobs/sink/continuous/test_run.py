@@ -31,10 +31,10 @@ from spark_jobs.sink.task.account_task import AccountWork
 from spark_jobs.sink.task.group_task import GroupWork
 from spark_jobs.sink.values.batches import CommittedBatch
 from spark_jobs.sink.values.reports import (
+    Accounted,
     Cut,
     Failed,
     Followed,
-    RangeRead,
     Report,
     RowErrors,
     SchemaChangeRequest,
@@ -499,7 +499,7 @@ def test_refused_rows_become_letters_and_then_ledger_and_baseline_move_together(
             assert (work.offsets.start, work.offsets.end, work.unaccounted) == (3, 9, 2)
             assert work.letters.published == {5}
             reasons = {"rejected_by_snowflake": 2}
-            return [Tolerated("t", 0, 2, 2, 9, reasons, [], [4, 6]), RangeRead("t", 0, 3, 9, 4)]
+            return [Tolerated("t", 0, 2, 2, 9, reasons, [], [4, 6]), Accounted("t", 0, 3, 9, 4, 2)]
         assert isinstance(work, GroupWork)
         where = work.partitions[0].where
         if where == P0 and rig.ledger.channels[P0].row_errors == 0:
@@ -527,7 +527,7 @@ def test_accounts_that_one_transaction_does_not_hold_go_on(rig: Rig) -> None:
             end = 5 if work.offsets.start == 0 else 9
             found = Tolerated("t", 0, 1, 1, end, {"rejected_by_snowflake": 1}, [], [end - 1])
             assert work.unaccounted == (2 if end == 5 else 1)
-            return [found, RangeRead("t", 0, work.offsets.start, end, 3)]
+            return [found, Accounted("t", 0, work.offsets.start, end, 3, 1)]
         left = 2 - rig.ledger.channels[P0].row_errors
         first = followed(work.partitions[0].where, rig.ledger.committed[P0], 0, work.attempt)
         return [first, *([RowErrors("t", 0, "1:8", 2, left, "m", None)] if left else [])]
