@@ -30,7 +30,6 @@ _COLUMNS = (
 
 _TABLE_NOTED = "json_extract_string(try_cast(counted.comment as json), '$.{}')"
 _FLAG = f"case when {_TABLE_NOTED} = 'true' then 'Y' else 'N' end"
-_TRACKED = "case when counted.comment like '%\"tracked\"%' then 'ON' else 'OFF' end"
 
 # SHOW TABLES with its comments and row counts; without temporary tables of other sessions and fakesnow's own schemas.
 _TABLES = (

@@ -21,7 +21,6 @@ from firn_local.snowflake.streaming.row_batches import unzstd
 from firn_local.snowflake.streaming.server_secret import ServerSecret
 
 BUCKET = "firn-local-streaming"
-CIPHER = "AES-CTR-128.1"
 MOST_BYTES = 256 * 1024 * 1024
 _EXPIRES_MS = 3_600_000
 
