@@ -81,11 +81,11 @@ class Check:
 
     @property
     def method(self) -> Method:
-        """The method, named or implied by the class of the v4 connector."""
+        """The method: v4's connector only streams, whatever the file names beside its class; else the named one."""
+        if self.streaming_class:
+            return Method.SNOWPIPE_STREAMING
         named = self.given.get("snowflake.ingestion.method")
-        if named and named.value:
-            return Method(named.value)
-        return Method.SNOWPIPE_STREAMING if self.streaming_class else Method.SNOWPIPE
+        return Method(named.value) if named and named.value else Method.SNOWPIPE
 
     @property
     def streaming_class(self) -> bool:

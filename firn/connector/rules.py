@@ -82,7 +82,8 @@ def _topics(check: Check) -> None:
 
 
 def _method(check: Check) -> None:
-    if check.streaming_class and check.method is Method.SNOWPIPE:
+    named = check.given.get("snowflake.ingestion.method")
+    if check.streaming_class and named and named.value == Method.SNOWPIPE:
         check.fault("snowflake.ingestion.method", "contradicts connector.class, which streams", ("SNOWPIPE_STREAMING",))
     if check.method is Method.SNOWPIPE_STREAMING:
         if check.has("snowflake.user.name") and not check.has("snowflake.role.name"):

@@ -107,6 +107,8 @@ def test_the_v4_connector_streams() -> None:
         in faults(**v4, snowflake_ingestion_method="SNOWPIPE")["snowflake.ingestion.method"]
     )
     assert "snowflake.role.name" in faults(**v4, snowflake_user_name="U")
+    both = faults(**v4, snowflake_ingestion_method="SNOWPIPE", snowflake_user_name="U")  # all faults at once
+    assert both.keys() == {"snowflake.ingestion.method", "snowflake.role.name"}
     assert faults(**v4, snowflake_user_name="U", snowflake_role_name="R") == {}
 
 
