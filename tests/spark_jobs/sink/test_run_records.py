@@ -183,7 +183,7 @@ def test_an_expression_that_matches_nothing_waits_for_a_topic(settings: Settings
     with ThreadPoolExecutor() as pool:
         done = pool.submit(run.run)
         try:
-            wait_until(lambda: run.report.epoch == 1, what="the sink waits")
+            wait_until(lambda: run.report.epoch > 0, what="the sink waits")
             wait_until(topic.try_make, what="the topic is made again")
             topic.send(numbers(4))
             wait_until(lambda: run.report.records == 4, what="its records")
