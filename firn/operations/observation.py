@@ -12,6 +12,7 @@ from enum import IntEnum
 from firn.errors import FirnError
 from firn.ledger.control_record import ControlRecord, DesiredState
 from firn.ledger.owner import Owner
+from firn.sinks.signs import Rates
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Observation:
     ledger nor Kafka had a sign of it. record: what its supervisor reported last, with the desired state, if anything is
     known. depth: how much of this was asked anew; the rest is of the last look that did. reported: positions are those
     of the tasks' reports, ahead of the ledger. unseen: why Kafka could not be looked at, so that there are no
-    partitions; the desired state is known all the same.
+    partitions; the desired state is known all the same. rates: as the driver of the owner's epoch said last.
     """
 
     at: datetime
@@ -71,6 +72,7 @@ class Observation:
     unseen: FirnError | None = None
     depth: Depth = Depth.LEDGER
     reported: bool = False
+    rates: Rates | None = None
 
     @property
     def lag(self) -> int:

@@ -28,7 +28,7 @@ from firn.operations.life import NO_SIGNS, LifeWatch, ReportWatch, hear
 from firn.operations.observation import Depth, Observation, PartitionLag
 from firn.operations.offsets import PartitionOffsets, compare
 from firn.sinks.context import SinkContext
-from firn.sinks.signs import Sign, say_requested
+from firn.sinks.signs import Rates, Sign, say_requested
 from firn.snowflake.connection import close_quietly, open_connection
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class Observer:
             last_commit=max(commits, default=None),
             absent=found.absent,
             reported=moved_at is not None,
+            rates=_rates(owner, self._signs.sign),
         )
 
     def ask_snowflake(self, depth: Depth = Depth.LEDGER) -> Observation:
@@ -175,6 +176,11 @@ class Observer:
         waiting = sorted((each for each, lag in lags.items() if lag), key=lambda each: (-(lags[each] or 0), each.where))
         written = self._ages.timestamps({each.where: _first_waiting(each) for each in waiting})
         return tuple(_partition(each, lag, written.get(each.where), at) for each, lag in lags.items())
+
+
+def _rates(owner: Owner | None, sign: Sign | None) -> Rates | None:
+    """What the driver that holds the sink said of its rates."""
+    return sign.rates if owner and sign and sign.epoch == owner.epoch and not sign.ended else None
 
 
 def _moved(before: Sign, now: Sign) -> bool:

@@ -17,6 +17,7 @@ from firn.ledger.owner import Totals
 from firn.operations.costs import CostEstimate, estimate, least
 from firn.operations.health import STARTING_SECONDS, diagnose
 from firn.operations.observation import Observation, PartitionLag
+from firn.sinks.signs import Rates
 
 FRESH_SECONDS = 120.0
 """Rates that a supervisor measured longer ago say nothing of now: it reports only what changes."""
@@ -75,6 +76,7 @@ class Status:
     absent: Sequence[str] = ()
     limits: LagLimits = field(default_factory=LagLimits)
     config: SinkConfig | None = None
+    rates: Rates | None = None
 
     @classmethod
     def of(cls, config: SinkConfig, seen: Observation | None, fault: FirnError | None = None) -> Status:
@@ -107,6 +109,7 @@ class Status:
             absent=seen.absent,
             limits=LagLimits.configured(stats.get("lag_limit_records"), stats.get("lag_limit_seconds")),
             config=config,
+            rates=seen.rates,
         )
 
     @property
@@ -133,7 +136,12 @@ class Status:
         return 100 * self.totals.bad_records / all_records if all_records else 0.0
 
     def rate(self, name: str) -> float | None:
-        """A rate that the supervisor measured; 0 where nothing was committed lately, None where nobody measured."""
+        """A rate, by the driver's newest sign, else by its supervisor.
+
+        0 where nothing was committed lately, None where nobody measured.
+        """
+        if self.rates is not None and self.active:
+            return {"records_per_second": self.rates.records, "bytes_per_second": self.rates.bytes}[name]
         if self.stats_age is not None and self.stats_age <= FRESH_SECONDS and name in self.stats:
             return float(self.stats[name])
         last = self.last_commit

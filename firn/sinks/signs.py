@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from firn.errors import FirnError
 from firn.kafka.client import KafkaClient
@@ -28,13 +28,20 @@ _SAMPLE = 200
 """Characters of a sample's detail."""
 
 
+class Rates(NamedTuple):
+    """What became durable, a second: records, and bytes of their texts."""
+
+    records: float
+    bytes: float
+
+
 @dataclass(frozen=True)
 class Sign:
     """A driver's sign of life.
 
     epoch: of its claim. counter: rises with each sign of the run. moves: how often the run moved the ledger.
     idle: nothing is under way. ended: the run ended in order and has released the sink. at: when it was written by the
-    clock of the driver's machine (UTC, whole seconds), a hint for people.
+    clock of the driver's machine (UTC, whole seconds), a hint for people. rates: since the sign before.
     """
 
     epoch: int
@@ -43,6 +50,7 @@ class Sign:
     moves: int = 0
     idle: bool = False
     ended: bool = False
+    rates: Rates | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,9 @@ class Signs:
 def sign_text(sign: Sign) -> str:
     """The text of a sign; `read_sign` reads it."""
     seconds = int(sign.at.timestamp())
-    fields = {"e": sign.epoch, "n": sign.counter, "at": seconds, "m": sign.moves}
+    fields: dict[str, object] = {"e": sign.epoch, "n": sign.counter, "at": seconds, "m": sign.moves}
+    if sign.rates:
+        fields["r"] = [round(each, 1) for each in sign.rates]
     return _compact(fields | {name: True for name in ("idle", "ended") if getattr(sign, name)})
 
 
@@ -87,6 +97,7 @@ def read_sign(text: str) -> Sign | None:
     """The sign of a text; None for what is none of this version."""
     read = _object(text)
     try:
+        rates = read.get("r")
         return Sign(
             int(read["e"]),
             int(read["n"]),
@@ -94,6 +105,7 @@ def read_sign(text: str) -> Sign | None:
             int(read.get("m", 0)),
             idle=read.get("idle") is True,
             ended=read.get("ended") is True,
+            rates=None if rates is None else Rates(*map(float, rates)),
         )
     except (KeyError, TypeError, ValueError, OverflowError, OSError):
         return None
@@ -150,10 +162,19 @@ class SignWriter:
         """Why Kafka refused the newest sign; None where it did not, or has not answered yet."""
         return self._documents.fault
 
-    def write(self, where: TopicPartition, epoch: int, *, moves: int, idle: bool = False, ended: bool = False) -> bool:
+    def write(
+        self,
+        where: TopicPartition,
+        epoch: int,
+        *,
+        moves: int,
+        idle: bool = False,
+        ended: bool = False,
+        rates: Rates | None = None,
+    ) -> bool:
         """Write the next sign; whether Kafka has it within a moment. Never raises."""
         self._counter += 1
-        sign = Sign(epoch, self._counter, datetime.now(UTC), moves, idle=idle, ended=ended)
+        sign = Sign(epoch, self._counter, datetime.now(UTC), moves, idle=idle, ended=ended, rates=rates)
         return self._documents.offer({where: (0, sign_text(sign))})
 
     def written(self) -> bool:

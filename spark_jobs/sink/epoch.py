@@ -307,6 +307,7 @@ class Epoch:
         parts.deadline.succeeded()
         parts.group.publish({move.where: move.end for move in batch.moves})
         parts.limit.observe(batch.rows, batch.text_bytes)
+        parts.life.loaded(batch.rows, batch.text_bytes)
         parts.report.add(batch.totals, batch.reasons, staged_bytes=batch.bytes, files=batch.receipts)
         parts.metrics.committed(batch)
         emit_committed(config.name, batch)

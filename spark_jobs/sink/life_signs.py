@@ -19,7 +19,7 @@ from firn.ledger.kafka_names import sign_group
 from firn.ledger.positions import Ledger
 from firn.ledger.table import LedgerTable
 from firn.sinks.context import SinkContext
-from firn.sinks.signs import SignWriter
+from firn.sinks.signs import Rates, SignWriter
 from firn.snowflake.connection import SnowflakeLogin, close_quietly, open_connection
 from firn.snowflake.faults import LockConflictError
 
@@ -72,6 +72,8 @@ class LifeSigns:
         self._epoch = self._moves = self._suspected = 0
         self._sent = self._in_ledger = float("-inf")
         self._unanswered = self._failing = False
+        self._records = self._bytes = 0
+        self._measured = time.monotonic()
 
     def claimed(self, ledger: Ledger) -> None:
         """The run has claimed the sink: the next sign is due at once."""
@@ -85,6 +87,10 @@ class LifeSigns:
         """The run moved the ledger, which is a sign of life there."""
         self._moves += 1
         self._in_ledger = time.monotonic()
+
+    def loaded(self, records: int, size: int) -> None:
+        """So many records became durable, with so many bytes of text: the next sign gives the rates."""
+        self._records, self._bytes = self._records + records, self._bytes + size
 
     def send_if_due(self, *, idle: bool = False) -> FirnError | None:
         """Write a sign if it is time; gives what ends the run: FencedError, or a login that is refused.
@@ -121,7 +127,16 @@ class LifeSigns:
         self._session.close()
 
     def _write(self, writer: SignWriter, *, idle: bool) -> bool:
-        return self._where is not None and writer.write(self._where, self._epoch, moves=self._moves, idle=idle)
+        if self._where is None:
+            return False
+        return writer.write(self._where, self._epoch, moves=self._moves, idle=idle, rates=self._rates())
+
+    def _rates(self) -> Rates | None:
+        """Since the sign before; None where no time has passed since."""
+        (records, size), now = (self._records, self._bytes), time.monotonic()
+        seconds, self._measured = now - self._measured, now
+        self._records = self._bytes = 0
+        return Rates(records / seconds, size / seconds) if seconds > 0 else None
 
     def _newer_run(self, writer: SignWriter) -> FirnError | None:
         """Where the group knows a higher epoch, the ledger's word on it."""

@@ -15,6 +15,7 @@ from firn.operations.health import diagnose
 from firn.operations.observation import Observation, PartitionLag
 from firn.operations.status import LagLimits, Status
 from firn.operations.status_lines import figures, partition_row, sink_row
+from firn.sinks.signs import Rates
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 CONFIG = SinkConfig("orders", ("order-events",), tasks_max=4, buffer=replace(SinkConfig("").buffer, seconds=0))
@@ -220,6 +221,12 @@ def test_a_day_at_these_rates_has_its_estimated_credits() -> None:
 
 def test_an_idle_sink_is_estimated_to_cost_nothing() -> None:
     assert Status.of(CONFIG, seen(row=record(State.RUNNING), commit=3600)).row()["credits_per_day"] == 0.0
+
+
+def test_the_drivers_own_rates_are_newer_than_its_supervisors() -> None:
+    told = replace(seen(row=record(State.RUNNING, stats={"records_per_second": 99.0})), rates=Rates(7.5, 300.0))
+    row = Status.of(CONFIG, told).row()
+    assert (row["records_per_second"], row["bytes_per_second"]) == (7.5, 300.0)
 
 
 def test_an_old_rate_is_not_shown_as_one_of_now() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from firn.kafka.group_documents import LIMIT, GroupDocuments
 from firn.kafka.partitions import TopicPartition
 from firn.sinks.signs import (
+    Rates,
     Sign,
     SignReader,
     SignWriter,
@@ -27,9 +28,20 @@ from tests.support.kafka import Topic
 
 NUMBERS = st.integers(0, 2**63 - 1)
 TIMES = st.integers(0, 4_000_000_000).map(lambda seconds: datetime.fromtimestamp(seconds, UTC))
-SIGNS = st.builds(Sign, NUMBERS, NUMBERS, TIMES, NUMBERS, idle=st.booleans(), ended=st.booleans())
+TENTHS = st.integers(0, 10**9).map(lambda tenths: tenths / 10)
+RATES = st.none() | st.builds(Rates, TENTHS, TENTHS)
+SIGNS = st.builds(Sign, NUMBERS, NUMBERS, TIMES, NUMBERS, idle=st.booleans(), ended=st.booleans(), rates=RATES)
 REPORTS = st.builds(TaskReport, *[NUMBERS] * 3, st.none() | st.text(max_size=50), *[NUMBERS] * 4)
-FOREIGN = ["", "{}", "1:abc:xyz", "[1]", '{"e": "x"}', '{"e": 1, "n": 2}', '{"e": 1e999, "n": 1, "at": 5}']
+FOREIGN = [
+    "",
+    "{}",
+    "1:abc:xyz",
+    "[1]",
+    '{"e": "x"}',
+    '{"e": 1, "n": 2}',
+    '{"e": 1e999, "n": 1, "at": 5}',
+    '{"e": 1, "n": 1, "at": 5, "r": [1]}',
+]
 
 
 @given(SIGNS)

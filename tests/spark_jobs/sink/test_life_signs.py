@@ -13,6 +13,7 @@ from firn.connector.config import SinkConfig
 from firn.errors import AuthenticationError, FencedError, FirnError, PrivilegeError, TransientError
 from firn.kafka.partitions import TopicPartition
 from firn.ledger.positions import Ledger
+from firn.sinks.signs import Rates
 from firn.snowflake.faults import LockConflictError
 from spark_jobs.sink import life_signs
 from spark_jobs.sink.life_signs import LifeSigns
@@ -39,6 +40,7 @@ class World:
         self.unreadable: FirnError | None = None
         self.asked: list[str] = []
         self.answers: list[FirnError | None] = []
+        self.rates: list[Rates | None] = []
 
     # The writer
 
@@ -48,7 +50,17 @@ class World:
     def fault(self) -> FirnError | None:
         return REFUSED if self.takes is False else None
 
-    def write(self, where: TopicPartition, epoch: int, *, moves: int, idle: bool = False, ended: bool = False) -> bool:
+    def write(
+        self,
+        where: TopicPartition,
+        epoch: int,
+        *,
+        moves: int,
+        idle: bool = False,
+        ended: bool = False,
+        rates: Rates | None = None,
+    ) -> bool:
+        self.rates.append(rates)
         if self.takes:
             self.signs.append((where, epoch, idle, ended))
         return bool(self.takes)
@@ -117,6 +129,15 @@ def test_an_idle_hour_is_signs_in_kafka_and_no_statement_in_snowflake(clock: Clo
     assert pass_seconds(clock, signs(world, P1, P0), 3600) == []
     assert world.signs == [(P0, 4, True, False)] * 120
     assert world.asked == []
+
+
+def test_a_sign_gives_the_rates_since_the_sign_before(clock: Clock, world: World) -> None:
+    life = signs(world, P0)
+    pass_seconds(clock, life, 30)
+    life.loaded(300, 6_000)
+    life.loaded(300, 3_000)
+    pass_seconds(clock, life, 31)
+    assert world.rates[1:] == [Rates(20.0, 300.0), Rates(0.0, 0.0)]
 
 
 def test_without_heartbeats_there_are_no_signs(clock: Clock, world: World) -> None:
