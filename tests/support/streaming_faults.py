@@ -16,24 +16,28 @@ _SECONDS = 10
 
 
 class StreamingFaults:
-    """Puts faults into the endpoint that the settings name, and asks how often they struck."""
+    """Puts faults into the endpoint that the settings name, and asks how often they struck.
 
-    def __init__(self, settings: Settings) -> None:
+    pipe: they strike requests and rows of this pipe alone, because other tests use the endpoint at the same time.
+    """
+
+    def __init__(self, settings: Settings, pipe: str | None = None) -> None:
         assert settings.snowflake_streaming_url, "the stack has no streaming endpoint"
         self._url = f"{settings.snowflake_streaming_url.rstrip('/')}/_admin"
+        self._scope = {"pipe": pipe} if pipe else {}
         self._context = ssl.create_default_context(cafile=settings.snowflake_ca_file)
 
     def add(self, **fault: object) -> None:
         """A fault, by the fields of `firn_local.snowflake.streaming.faults.Fault`."""
-        self._ask("POST", "faults", fault)
+        self._ask("POST", "faults", fault | self._scope)
 
     def clear(self) -> None:
         """No more faults and rejections."""
-        self._ask("DELETE", "faults")
+        self._ask("DELETE", "faults", self._scope)
 
     def reject(self, path: str, *values: object, message: str = "Rejected by a test") -> None:
         """Refuse rows that have one of these values at a path such as `$.RECORD_METADATA.offset`."""
-        self._ask("POST", "rejections", {"path": path, "values": values, "message": message})
+        self._ask("POST", "rejections", {"path": path, "values": values, "message": message} | self._scope)
 
     def invalidate(self, channel: str) -> int:
         """Close the channels of this name, so that what was not committed is gone; how many there were."""

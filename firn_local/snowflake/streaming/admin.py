@@ -1,7 +1,7 @@
 """Faults over HTTP, for tests whose server is another process. Loopback only, like everything here; no login.
 
-POST /_admin/faults      fields of `faults.Fault`            DELETE: no more faults and rejections
-POST /_admin/rejections  {"path": ..., "values": [...], "message": ...}
+POST /_admin/faults      fields of `faults.Fault`            DELETE {"pipe": ...}: no more faults and rejections
+POST /_admin/rejections  {"path": ..., "values": [...], "message": ..., "pipe": ...}
 POST /_admin/invalidate  {"channel": ..., "code": ..., "discard": true}
 POST /_admin/settings    {"commit_delay": seconds, "commit_paused": bool, "token_seconds": seconds}
 GET  /_admin/state       requests and fired faults by api, requests not committed yet
@@ -32,7 +32,7 @@ class Administration:
             case "POST", "faults":
                 self._faults.add(Fault(**given))
             case "DELETE", "faults":
-                self._faults.clear()
+                self._faults.clear(given.get("pipe"))
             case "POST", "rejections":
                 self._faults.reject(Rejection(**{**given, "values": tuple(map(str, given["values"]))}))
             case "POST", "invalidate":

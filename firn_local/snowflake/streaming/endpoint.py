@@ -44,7 +44,7 @@ class StreamingEndpoint:
         self._server = StreamingHttpServer(port, certificates.server, service, self.faults, self.administration)
         self.port: int = self._server.server_address[1]
         service.storage_endpoint = f"{HOST}:{self.port}"
-        self._committer = Committer(self.channels, RowLoader(snowflake, lambda _: self.faults.rejections()))
+        self._committer = Committer(self.channels, RowLoader(snowflake, lambda pipe: self.faults.rejections(pipe.name)))
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.05,), name="streaming-https", daemon=True
         )

@@ -31,7 +31,8 @@ class Fault:
     """What happens to the next `times` requests, once `after` others have passed.
 
     `status` with `code`, `message` and `headers` is the answer; `cut` cuts the connection instead; `apply` does what
-    was asked first, so that only the answer is lost; `delay` (seconds) goes before everything. `channel`: only its.
+    was asked first, so that only the answer is lost; `delay` (seconds) goes before everything. `channel`, `pipe`: only
+    requests about the one of this name.
     """
 
     api: str = "append"
@@ -45,6 +46,7 @@ class Fault:
     apply: bool = False
     cut: bool = False
     channel: str | None = None
+    pipe: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse a name that no request has."""
@@ -56,10 +58,14 @@ class Fault:
         """Whether it takes the place of the answer."""
         return self.cut or self.status is not None
 
-    def is_for(self, api: str, channel: str | None) -> bool:
+    def is_for(self, api: str, channel: str | None, pipe: str | None) -> bool:
         """Whether it is for such a request."""
-        named = self.channel is None or (channel is not None and channel.lower() == self.channel.lower())
+        named = _meets(self.channel, channel) and _meets(self.pipe, pipe)
         return named and api in _GROUPS.get(self.api, {self.api})
+
+
+def _meets(wanted: str | None, name: str | None) -> bool:
+    return wanted is None or (name is not None and name.lower() == wanted.lower())
 
 
 def throttled(times: int = 1, api: str = "append") -> Fault:
@@ -112,18 +118,18 @@ class Faults:
         with self._lock:
             self._rejections += rejections
 
-    def clear(self) -> None:
-        """No more faults and rejections; the counts stay."""
+    def clear(self, pipe: str | None = None) -> None:
+        """No more faults and rejections of this pipe, or of any; the counts stay."""
         with self._lock:
-            self._faults.clear()
-            self._rejections.clear()
+            self._faults = [each for each in self._faults if pipe and not _meets(pipe, each.pipe)]
+            self._rejections = [each for each in self._rejections if pipe and not _meets(pipe, each.pipe)]
 
-    def next(self, api: str, channel: str | None) -> Fault | None:
+    def next(self, api: str, channel: str | None, pipe: str | None = None) -> Fault | None:
         """What is to happen to a request that has come."""
         with self._lock:
             self.requests[api] += 1
             for at, fault in enumerate(self._faults):
-                if not fault.is_for(api, channel):
+                if not fault.is_for(api, channel, pipe):
                     continue
                 if fault.after:
                     self._faults[at] = replace(fault, after=fault.after - 1)
@@ -136,7 +142,7 @@ class Faults:
                 return fault
         return None
 
-    def rejections(self) -> Sequence[Rejection]:
-        """The rows that are to be refused."""
+    def rejections(self, pipe: str) -> Sequence[Rejection]:
+        """The rows of this pipe that are to be refused."""
         with self._lock:
-            return tuple(self._rejections)
+            return tuple(each for each in self._rejections if _meets(each.pipe, pipe))

@@ -166,7 +166,7 @@ class _Connection(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_DELETE = _handle  # noqa: N815
 
     def _serve(self, request: Request) -> None:
-        fault = self.server.faults.next(request.api, request.names.get("channel"))
+        fault = self.server.faults.next(request.api, request.names.get("channel"), request.names.get("pipe"))
         if fault is None:
             self._send(self._answered(request))
             return

@@ -65,11 +65,15 @@ class Batch(Protocol):
 
 @dataclass(frozen=True)
 class Rejection:
-    """Rows that a test wants refused: those with one of `values` (texts) under `path`, a JSON path from the row."""
+    """Rows that a test wants refused: those with one of `values` (texts) under `path`, a JSON path from the row.
+
+    pipe: only rows of the pipe of this name.
+    """
 
     path: str
     values: tuple[str, ...]
     message: str = "Injected row error"
+    pipe: str | None = None
 
 
 @dataclass

@@ -153,7 +153,7 @@ def test_many_topics_share_a_table_and_flags_shorten_the_metadata(settings: Sett
 def test_a_row_that_snowflake_rejects_is_error_5030(settings: Settings, start: Start) -> None:
     topic = Topic(settings, "v4bad", partitions=1)
     sql(settings, f"CREATE TABLE {topic.table} (RECORD_METADATA VARIANT, ORDER_ID NUMBER)")
-    faults = StreamingFaults(settings)
+    faults = StreamingFaults(settings, f"{topic.table}-STREAMING")
     faults.reject("$.RECORD_METADATA.topic", topic.name)
     try:
         send(topic, {"order_id": 1})

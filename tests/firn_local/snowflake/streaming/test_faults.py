@@ -20,6 +20,7 @@ from firn_local.snowflake.streaming.faults import (
     throttled,
     unavailable,
 )
+from firn_local.snowflake.streaming.row_loader import Rejection
 from tests.firn_local.snowflake.streaming.streaming_server import PipeClient, Streaming
 
 
@@ -49,6 +50,21 @@ def test_a_fault_may_wait_and_be_for_one_channel(streaming: Streaming, pipe: Pip
     streaming.endpoint.faults.add(Fault("rows", FOREVER, after=1, status=400, code="X", channel="ONE"))
     assert [one.append({"a": 1}).status, one.append({"a": 1}).status] == [200, 400]
     assert other.append({"a": 1}).status == 200
+
+
+def test_faults_and_rejections_of_a_pipe_strike_no_other_one_and_end_apart(streaming: Streaming) -> None:
+    streaming.sql("CREATE OR REPLACE TABLE ONE (A NUMBER)", "CREATE OR REPLACE TABLE OTHER (A NUMBER)")
+    one, other = (streaming.client().pipe(f"{name}-STREAMING").channel(f"of {name}") for name in ("ONE", "OTHER"))
+    faults = streaming.endpoint.faults
+    faults.add(Fault(status=503, pipe="one-streaming"))
+    faults.reject(Rejection("$.a", ("1",), pipe="ONE-STREAMING"))
+    assert (other.append({"a": 1}).status, one.append({"a": 1}).status) == (200, 503)
+    assert other.commit({"a": 1})["rows_error_count"] == 0
+    assert one.commit({"a": 1})["rows_error_count"] == 1
+    faults.clear("OTHER-STREAMING")
+    assert one.commit({"a": 1})["rows_error_count"] == 2
+    faults.clear("ONE-STREAMING")
+    assert one.commit({"a": 1})["rows_error_count"] == 2
 
 
 def test_other_requests_can_fail_too(streaming: Streaming, pipe: PipeClient) -> None:

@@ -24,6 +24,7 @@ from tests.support.streaming_faults import StreamingFaults
 pytestmark = pytest.mark.stack
 
 NewRun = Callable[..., SinkRun]
+FaultsOf = Callable[[Topic], StreamingFaults]
 LETTERS = {
     "errors__tolerance": "all",
     "errors__deadletterqueue__topic__replication__factor": "1",
@@ -46,11 +47,18 @@ def new_stream(new_run: NewRun) -> NewRun:
 
 
 @pytest.fixture
-def faults(settings: Settings) -> Iterator[StreamingFaults]:
-    found = StreamingFaults(settings)
-    yield found
-    found.clear()
-    found.set(commit_delay=0.0)
+def faults_of(settings: Settings) -> Iterator[FaultsOf]:
+    """Faults of one topic's pipe."""
+    made: list[StreamingFaults] = []
+
+    def of(topic: Topic) -> StreamingFaults:
+        made.append(StreamingFaults(settings, f"{topic.table}-STREAMING"))
+        return made[-1]
+
+    yield of
+    for each in made:
+        each.clear()
+        each.set(commit_delay=0.0)
 
 
 @contextmanager
@@ -108,10 +116,9 @@ def test_records_become_visible_while_the_run_lives_and_a_stop_takes_seconds(
     assert landed(settings, topic) == all_of(25)
 
 
-def test_a_killed_task_loses_and_doubles_nothing(
-    settings: Settings, new_stream: NewRun, faults: StreamingFaults
-) -> None:
+def test_a_killed_task_loses_and_doubles_nothing(settings: Settings, new_stream: NewRun, faults_of: FaultsOf) -> None:
     topic = Topic(settings, "killed", partitions=2)
+    faults = faults_of(topic)
     topic.send(numbers(10))
     topic.send(numbers(10), partition=1)
     with following(new_stream, topic) as run:
@@ -131,7 +138,7 @@ def test_a_killed_task_loses_and_doubles_nothing(
 
 @pytest.mark.parametrize("kind", ["stale", "429", "500", "cut", "lost answer"])
 def test_faults_of_the_service_lose_and_double_nothing(
-    settings: Settings, new_stream: NewRun, faults: StreamingFaults, kind: str
+    settings: Settings, new_stream: NewRun, faults_of: FaultsOf, kind: str
 ) -> None:
     fault = {
         "stale": {"status": 400, "code": "STALE_CONTINUATION_TOKEN_SEQUENCER", "times": 2},
@@ -141,6 +148,7 @@ def test_faults_of_the_service_lose_and_double_nothing(
         "lost answer": {"cut": True, "apply": True, "times": 2},
     }[kind]
     topic = Topic(settings, "faulty", partitions=1)
+    faults = faults_of(topic)
     topic.send(numbers(500))
     faults.add(api="append", **fault)
     before = faults.fired("append")
@@ -160,9 +168,10 @@ def test_a_bad_record_stops_the_run_right_before_it(settings: Settings, new_stre
 
 
 def test_bad_records_become_letters_once_whatever_is_killed(
-    settings: Settings, new_stream: NewRun, faults: StreamingFaults
+    settings: Settings, new_stream: NewRun, faults_of: FaultsOf
 ) -> None:
     topic, letters = Topic(settings, "letters", partitions=1), Topic(settings, "letters-dlq", partitions=1)
+    faults = faults_of(topic)
     given = {**LETTERS, "errors__deadletterqueue__topic__name": letters.name}
     topic.send([*numbers(5), b"{bad 5", *numbers(4), b"{bad 10"])
     faults.set(commit_delay=2.0)
@@ -179,9 +188,10 @@ def test_bad_records_become_letters_once_whatever_is_killed(
 
 
 def test_rows_that_snowflake_refuses_end_the_run_with_error_5030(
-    settings: Settings, new_stream: NewRun, faults: StreamingFaults
+    settings: Settings, new_stream: NewRun, faults_of: FaultsOf
 ) -> None:
     topic = Topic(settings, "refused", partitions=1)
+    faults = faults_of(topic)
     topic.send(numbers(10))
     faults.reject("$.RECORD_CONTENT.id", 4, message="the value does not fit")
     with pytest.raises(BadRecordError, match=r"ERROR_5030.*1 row of .*the value does not fit"):
@@ -191,10 +201,11 @@ def test_rows_that_snowflake_refuses_end_the_run_with_error_5030(
 
 
 def test_refused_rows_that_ended_a_run_become_letters_of_the_next_one(
-    settings: Settings, new_stream: NewRun, faults: StreamingFaults
+    settings: Settings, new_stream: NewRun, faults_of: FaultsOf
 ) -> None:
     """Their channel's token has passed them; the ledger has not, until they are accounted for."""
     topic = Topic(settings, "refused-before", partitions=1)
+    faults = faults_of(topic)
     letters = Topic(settings, "refused-before-dlq", partitions=1)
     topic.send(numbers(30))
     faults.reject("$.RECORD_METADATA.offset", 3, 11, message="Numeric value is not recognized")
@@ -209,9 +220,10 @@ def test_refused_rows_that_ended_a_run_become_letters_of_the_next_one(
 
 
 def test_rows_that_snowflake_refuses_become_letters_once(
-    settings: Settings, new_stream: NewRun, faults: StreamingFaults
+    settings: Settings, new_stream: NewRun, faults_of: FaultsOf
 ) -> None:
     topic, letters = Topic(settings, "rejected", partitions=2), Topic(settings, "rejected-dlq", partitions=1)
+    faults = faults_of(topic)
     given = {**LETTERS, "errors__deadletterqueue__topic__name": letters.name}
     topic.send([*numbers(6), b"{bad 6", *numbers(3, 7)])
     topic.send(numbers(5, 100), partition=1)
