@@ -26,6 +26,7 @@ def test_ports_are_remembered(tmp_path: Path) -> None:
         "kafka-mutual-tls",
         "schema-registry",
         "snowflake",
+        "snowflake-streaming",
         "prefect",
     }
     assert Home.load(tmp_path).ports == chosen.ports
@@ -35,7 +36,7 @@ def test_ports_are_remembered(tmp_path: Path) -> None:
 def test_a_server_that_is_new_in_this_version_gets_a_port_beside_the_remembered_ones(tmp_path: Path) -> None:
     (tmp_path / "stack.json").write_text(json.dumps({"ports": {"kafka": 23456}}))
     assert with_ports(Home.load(tmp_path), SERVERS).ports["kafka"] == 23456
-    assert len(set(with_ports(Home.load(tmp_path), SERVERS).ports.values())) == 7
+    assert len(set(with_ports(Home.load(tmp_path), SERVERS).ports.values())) == 8
 
 
 def test_two_homes_do_not_share_a_port_while_one_of_them_listens() -> None:

@@ -77,6 +77,7 @@ def test_show_channels_lists_them_by_place_and_pattern(streaming: Streaming) -> 
     assert names("SHOW CHANNELS") == ["one", "two"]
 
 
+@pytest.mark.full
 def test_changes_of_the_table_and_streamed_rows_do_not_harm_each_other(streaming: Streaming) -> None:
     """While rows stream: columns are added, rows updated inside transactions, rows inserted, the table read."""
     channel = streaming.client().pipe().channel("c")

@@ -167,6 +167,7 @@ def test_a_bad_record_stops_the_run_right_before_it(settings: Settings, new_stre
     assert committed(settings, topic) == {0: 4, 1: 3}
 
 
+@pytest.mark.full
 def test_bad_records_become_letters_once_whatever_is_killed(
     settings: Settings, new_stream: NewRun, faults_of: FaultsOf
 ) -> None:
@@ -240,6 +241,7 @@ def test_rows_that_snowflake_refuses_become_letters_once(
     assert len(letters.read()) == 3
 
 
+@pytest.mark.full
 def test_an_idle_group_ends_and_starts_again(
     settings: Settings, new_stream: NewRun, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -257,6 +259,7 @@ def test_an_idle_group_ends_and_starts_again(
     assert landed(settings, topic) == all_of(6)
 
 
+@pytest.mark.full
 def test_columns_are_added_while_the_run_lives(settings: Settings, new_stream: NewRun) -> None:
     topic = Topic(settings, "grows", partitions=2)
     topic.send([b'{"a": 1}', b'{"a": 2}'])
@@ -272,6 +275,7 @@ def test_columns_are_added_while_the_run_lives(settings: Settings, new_stream: N
     ]  # fmt: skip
 
 
+@pytest.mark.full
 def test_new_partitions_are_followed(settings: Settings, new_stream: NewRun) -> None:
     topic = Topic(settings, "widened", partitions=1)
     topic.send(numbers(3))
@@ -283,6 +287,7 @@ def test_new_partitions_are_followed(settings: Settings, new_stream: NewRun) -> 
     assert landed(settings, topic) == [*all_of(3), *all_of(4, 1)]
 
 
+@pytest.mark.full
 def test_a_topic_made_again_while_it_is_followed_is_never_taken_for_the_old_one(
     settings: Settings, new_stream: NewRun
 ) -> None:
@@ -300,6 +305,7 @@ def test_a_topic_made_again_while_it_is_followed_is_never_taken_for_the_old_one(
     assert landed(settings, topic) == all_of(2)
 
 
+@pytest.mark.full
 def test_the_newer_of_two_runs_wins_for_good(settings: Settings, new_stream: NewRun) -> None:
     topic = Topic(settings, "fenced", partitions=1)
     topic.send(numbers(2))

@@ -119,8 +119,9 @@ def test_every_reason_is_shown_here() -> None:
     elsewhere = {
         "too_large",
         "not_looked_up",
-        "unreadable_header",
-    }  # the last one: tests/spark_jobs/sink/task/test_convert.py
+        "unreadable_header",  # tests/spark_jobs/sink/task/test_convert.py
+        "rejected_by_snowflake",  # tests/spark_jobs/sink/continuous
+    }
     assert {reason for _, _, reason in MALFORMED} == reasons - of_tables - elsewhere
 
 

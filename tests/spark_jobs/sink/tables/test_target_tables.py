@@ -10,7 +10,7 @@ from firn.snowflake.columns import Column, Columns, TableType, column_type
 from firn.snowflake.connection import connect, execute, query
 from firn.snowflake.identifiers import Namespace
 from firn.snowflake.tables import TableShape, describe, table_exists
-from spark_jobs.sink.tables.target_tables import VARIANT_COLUMNS, check_columns, create_statement
+from spark_jobs.sink.tables.target_tables import COMMENT, VARIANT_COLUMNS, check_columns, create_statement
 from spark_jobs.sink.values.table_loaders import ColumnsLoader, PipeLoader, TableLoader, VariantLoader
 from tests.support.sinks import login_of
 
@@ -133,8 +133,8 @@ def test_a_table_is_described_as_it_is(stack) -> None:
             execute(connection, create_statement(namespace, other, VARIANT_COLUMNS, TableConfig(), evolving=False))
             for _ in range(2):
                 execute(connection, create_statement(namespace, name, columns, tables, evolving=True))
-            assert describe(connection, namespace, name) == TableShape(columns, True, TableType.TRANSIENT)
-            assert describe(connection, namespace, other) == TableShape(VARIANT_COLUMNS)
+            assert describe(connection, namespace, name) == TableShape(columns, True, TableType.TRANSIENT, COMMENT)
+            assert describe(connection, namespace, other) == TableShape(VARIANT_COLUMNS, comment=COMMENT)
             rows = query(connection, "SHOW TABLES LIKE 'H_described%' IN SCHEMA STREAMING.PUBLIC")
             assert {row["comment"] for row in rows} == {"Made by Firn from a Kafka topic"}
         finally:
