@@ -32,7 +32,7 @@ _DELETE = "DELETE FROM {table} WHERE SINK = ? AND {condition}"
 class SinkTable:
     """One table, as one sink uses it. Holds no connection: each call takes one.
 
-    create: the statement that makes it with its lock row. touch: a column that the lock sets anew. columns: what is
+    create: the statement that makes it with its lock row. touch: a column that the lock updates. columns: what is
     read. insert: columns and constants of a first row, but for SINK. Each call raises the errors of
     `firn.snowflake.connection`; a write that met one may be repeated.
     """

@@ -67,7 +67,7 @@ class LedgerSteps:
             expect(changed, 1)
 
     def _hold(self, connection: SnowflakeConnection, owner: Owner) -> Snapshot:
-        """The beginning of a second transaction: the lock, the owner row as it is to be, and what stands there now.
+        """The beginning of a second transaction: the lock, the new owner row, and what stands there now.
 
         Raises FencedError where the epoch is another one by now.
         """

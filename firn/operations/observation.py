@@ -57,7 +57,7 @@ class Observation:
 
     owner: who holds the sink, by the ledger; None before its first claim. It is silent for as long as neither the
     ledger nor Kafka had a sign of it. record: what its supervisor reported last, with the desired state, if anything is
-    known. depth: how much of this was asked anew; the rest is of the last look that did. reported: positions are those
+    known. depth: how much of this the look asked for; the rest is older. reported: positions are those
     of the tasks' reports, ahead of the ledger. unseen: why Kafka could not be looked at, so that there are no
     partitions; the desired state is known all the same. rates: as the driver of the owner's epoch said last.
     """

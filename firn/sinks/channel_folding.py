@@ -65,7 +65,7 @@ ClientOf: TypeAlias = Callable[[str], Client]
 
 @dataclass(frozen=True)
 class FoldedChannel:
-    """Where a partition goes on, and its channel as it is to be recorded; None where it has none.
+    """Where a partition goes on, and the channel that the ledger records; None where it has none.
 
     unaccounted: row errors of the channel that nobody accounted for. With them the position stays: what was refused
     lies between it and the token.
