@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import http.client
 import itertools
 import json
 import ssl
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterable
@@ -21,6 +23,7 @@ from firn_local.admin import new_private_key
 from firn_local.servers.seed import public_key
 from firn_local.snowflake.instance import LocalSnowflake
 from firn_local.snowflake.privileges.principal_table import fingerprint
+from firn_local.snowflake.streaming.certificates import Certificates
 from firn_local.snowflake.streaming.endpoint import StreamingEndpoint
 
 Json = dict[str, Any]
@@ -35,11 +38,24 @@ def wait_until(true: Callable[[], bool], seconds: float = 20) -> None:
         time.sleep(0.005)
 
 
+@functools.cache
+def _certificates() -> dict[str, bytes]:
+    """One authority for all servers of a process: the SDK's uploads keep the first SSL_CERT_FILE that they read."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Certificates(Path(folder))
+        made.ensure()
+        return {file.name: file.read_bytes() for file in (made.server, made.authority)}
+
+
 class Streaming:
     """One data directory, opened; `sql` runs statements as an administrator."""
 
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
+        folder = data_dir / "streaming"
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in _certificates().items():
+            (folder / name).write_bytes(content)
         self._open()
         self.sql("CREATE DATABASE D")
 
