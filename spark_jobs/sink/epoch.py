@@ -33,11 +33,11 @@ from firn.snowflake.identifiers import check_table_map, table_for
 from spark_jobs.sink.batch import BatchRunner, PlanAgainError, StopRequestedError
 from spark_jobs.sink.continuous.run import ContinuousParts, ContinuousRun
 from spark_jobs.sink.dispatch import Dispatcher, uncommitted_letters
-from spark_jobs.sink.life_signs import LifeSigns
 from spark_jobs.sink.methods import registry
 from spark_jobs.sink.methods.base import Claim, DriverSide, EpochSession
 from spark_jobs.sink.planner import BatchLimit, Planner
 from spark_jobs.sink.privileges import check_rights
+from spark_jobs.sink.sign_thread import SignThread
 from spark_jobs.sink.spark.engine import Engine, EpochEngine
 from spark_jobs.sink.stream import Stream
 from spark_jobs.sink.tables.evolution import SchemaChange
@@ -63,7 +63,7 @@ class RunParts:
     limit: BatchLimit
     deadline: Deadline
     group: GroupOffsets
-    life: LifeSigns
+    life: SignThread
     report: RunReport
     metrics: SinkMetrics
     targets: dict[TopicPartition, int] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class EpochWatch:
 
     def __init__(
         self,
-        life: LifeSigns,
+        life: SignThread,
         deadline: Deadline,
         *,
         changed: Callable[[], bool] | None,
@@ -95,7 +95,7 @@ class EpochWatch:
             self._next_refresh = time.monotonic() + self._refresh_seconds
             if self._partitions_changed(self._changed):
                 return PlanAgainError("There are new partitions: the sink claims them.")
-        return self._life.send_if_due(idle=self._healthy())
+        return self._life.alive(idle=self._healthy())
 
     def _partitions_changed(self, changed: Callable[[], bool]) -> bool:
         try:
@@ -122,9 +122,8 @@ class Epoch:
         with connect(self._context.login, query_tag=f"firn sink {self._context.config.name}") as connection:
             self._check(connection)
             self._parts.table.ensure(connection)
-            ledger = self._claim(connection)
             try:
-                self._stream(connection, ledger)
+                self._stream(connection, self._claim(connection))
             finally:
                 self._parts.life.close()
 
@@ -143,10 +142,17 @@ class Epoch:
             ensure_topic(self._parts.admin, config.name, topic, config.errors.dead_letter_replication, self._topics())
 
     def _claim(self, connection: SnowflakeConnection) -> Ledger:
-        context = self._context
+        context, ledger_id = self._context, self._parts.table.ledger_id(connection) or ""
+
+        def observe() -> dict[TopicPartition, KafkaPartition]:
+            """The partitions as they are now. The epoch is raised by then: the run has a sign of life to give."""
+            self._seen = partitions_in(self._parts.admin, self._topics())
+            self._parts.life.begin(ledger_id, min(self._seen, default=None))
+            return self._seen
+
         ledger = self._parts.table.claim(
             connection,
-            self._observe,
+            observe,
             context.config.first_offset,
             lambda topic: table_for(topic, context.config.table_map),
             topics=self._topics(),
@@ -154,10 +160,9 @@ class Epoch:
             letters=dead_letter_topic(context.config) is not None,
             method=context.config.method,
             tokens_ahead=self._method.continuous,
-            fold=self._method.fold(context, connection, self._parts.table.ledger_id(connection) or ""),
+            fold=self._method.fold(context, connection, ledger_id),
         )
         self._parts.report.epoch = ledger.epoch
-        self._parts.life.claimed(ledger)
         self._parts.metrics.claimed(ledger, self._seen)
         add_to_log_context(epoch=ledger.epoch)
         waiting = {w: max(0, self._seen[w].latest - at) for w, at in ledger.committed.items() if w in self._seen}
@@ -212,7 +217,7 @@ class Epoch:
         parts, config = self._parts, self._context.config
         log.warning("No topic matches %r. The sink waits for one.", config.topics_regex)
         while not parts.stop.wait(config.topic_refresh_seconds):
-            if (fault := parts.life.send_if_due(idle=True)) is not None:
+            if (fault := parts.life.alive(idle=True)) is not None:
                 raise fault
             if changed_partitions(parts.admin, config, {}):
                 raise PlanAgainError("A topic matches: the sink claims it.")
@@ -271,11 +276,6 @@ class Epoch:
         for change in changes:
             sentence = f"table {change.table} was changed: {change.statement}"
             emit("schema_changed", sentence, sink=self._context.config.name, **asdict(change))
-
-    def _observe(self) -> dict[TopicPartition, KafkaPartition]:
-        """The partitions as they are now."""
-        self._seen = partitions_in(self._parts.admin, self._topics())
-        return self._seen
 
     def _ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Kafka's end offsets, as `isolation.level` shows them: one request.

@@ -2,12 +2,13 @@
 
 A statement in Snowflake wakes a warehouse for a minute at least, so a sink without records says in Kafka that it lives
 (`firn.sinks.signs`), and learns there that a newer run may have claimed it. That is a hint: only the ledger's word ends
-a run. Not for who reads the signs (`firn.operations.life`).
+a run. Not for when that is done (`sign_thread`), nor for who reads the signs (`firn.operations.life`).
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 
@@ -16,7 +17,6 @@ from snowflake.connector import SnowflakeConnection
 from firn.errors import FirnError, TransientError
 from firn.kafka.partitions import TopicPartition
 from firn.ledger.kafka_names import sign_group
-from firn.ledger.positions import Ledger
 from firn.ledger.table import LedgerTable
 from firn.sinks.context import SinkContext
 from firn.sinks.signs import Rates, SignWriter
@@ -58,9 +58,10 @@ class LedgerSession:
 
 
 class LifeSigns:
-    """The signs of one run, over all its epochs, for the driver's main thread.
+    """The signs of one run, over all its epochs, for one thread; any thread may say `moved` and `loaded`.
 
-    table: of this run. `firn.heartbeat.seconds` are between two signs; 0: there are none.
+    table: of this run; a sign is of the epoch that it holds just then. `firn.heartbeat.seconds` are between two signs;
+    0: there are none.
     """
 
     def __init__(self, context: SinkContext, table: LedgerTable) -> None:
@@ -69,18 +70,19 @@ class LifeSigns:
         self._session = LedgerSession(context.login)
         self._writer: SignWriter | None = None
         self._where: TopicPartition | None = None
-        self._epoch = self._moves = self._suspected = 0
+        self._moves = self._suspected = 0
         self._sent = self._in_ledger = float("-inf")
         self._unanswered = self._failing = False
+        self._counting = threading.Lock()
         self._records = self._bytes = 0
         self._measured = time.monotonic()
 
-    def claimed(self, ledger: Ledger) -> None:
-        """The run has claimed the sink: the next sign is due at once."""
-        group = sign_group(ledger.ledger_id, self._sink)
+    def begin(self, ledger_id: str, where: TopicPartition | None) -> None:
+        """The run has raised the epoch of the sink: the next sign is due at once. where: a partition of it, if any."""
+        group = sign_group(ledger_id, self._sink)
         if self._writer is None or self._writer.group != group:
             self._writer = SignWriter(self._client, group)
-        self._epoch, self._where = ledger.epoch, min(ledger.committed, default=None)
+        self._where = where
         self._sent, self._in_ledger, self._suspected = float("-inf"), time.monotonic(), 0
 
     def moved(self) -> None:
@@ -90,7 +92,8 @@ class LifeSigns:
 
     def loaded(self, records: int, size: int) -> None:
         """So many records became durable, with so many bytes of text: the next sign gives the rates."""
-        self._records, self._bytes = self._records + records, self._bytes + size
+        with self._counting:
+            self._records, self._bytes = self._records + records, self._bytes + size
 
     def send_if_due(self, *, idle: bool = False) -> FirnError | None:
         """Write a sign if it is time; gives what ends the run: FencedError, or a login that is refused.
@@ -118,7 +121,7 @@ class LifeSigns:
     def ended(self) -> None:
         """The run has released the sink: say so, in seconds at most. Never raises."""
         if self._seconds and self._writer is not None and self._where is not None:
-            self._writer.write(self._where, self._epoch, moves=self._moves, idle=True, ended=True)
+            self._writer.write(self._where, self._table.held, moves=self._moves, idle=True, ended=True)
             self._writer.close()
         self.close()
 
@@ -129,13 +132,14 @@ class LifeSigns:
     def _write(self, writer: SignWriter, *, idle: bool) -> bool:
         if self._where is None:
             return False
-        return writer.write(self._where, self._epoch, moves=self._moves, idle=idle, rates=self._rates())
+        return writer.write(self._where, self._table.held, moves=self._moves, idle=idle, rates=self._rates())
 
     def _rates(self) -> Rates | None:
         """Since the sign before; None where no time has passed since."""
-        (records, size), now = (self._records, self._bytes), time.monotonic()
+        with self._counting:
+            (records, size), now = (self._records, self._bytes), time.monotonic()
+            self._records = self._bytes = 0
         seconds, self._measured = now - self._measured, now
-        self._records = self._bytes = 0
         return Rates(records / seconds, size / seconds) if seconds > 0 else None
 
     def _newer_run(self, writer: SignWriter) -> FirnError | None:
@@ -145,9 +149,9 @@ class LifeSigns:
         except FirnError as error:
             log.debug("the sink's signs cannot be read: %s", error.what)
             return None
-        if newest <= max(self._epoch, self._suspected):
+        if newest <= max(self._table.held, self._suspected):
             return None
-        fault = self._session.run(lambda session: self._table.check_epoch(session, self._epoch))
+        fault = self._in_session(self._table.check_epoch)
         if isinstance(fault, TransientError):
             log.warning("Kafka has a sign of a newer run, and the ledger cannot be asked: %s", fault.what)
             return None
@@ -181,7 +185,7 @@ class LifeSigns:
         self._failing = True
         if time.monotonic() - self._in_ledger < self._seconds:
             return None
-        error = self._session.run(lambda session: self._table.beat(session, self._epoch))
+        error = self._in_session(self._table.beat)
         self._in_ledger = time.monotonic()
         if isinstance(error, LockConflictError):
             log.debug("the ledger is busy: no heartbeat")
@@ -190,6 +194,12 @@ class LifeSigns:
         else:
             return error
         return None
+
+    def _in_session(self, ask: Callable[[SnowflakeConnection, int], None]) -> FirnError | None:
+        """What the ledger says of the epoch that the run holds: nothing where the run has raised it meanwhile."""
+        epoch = self._table.held
+        fault = self._session.run(lambda session: ask(session, epoch))
+        return fault if epoch == self._table.held else None
 
     def _why(self, fault: FirnError | None) -> str:
         if self._where is None:

@@ -33,6 +33,7 @@ from spark_jobs.sink.epoch import Epoch, RunParts
 from spark_jobs.sink.life_signs import LifeSigns
 from spark_jobs.sink.methods.base import RefusedRowsError
 from spark_jobs.sink.planner import BatchLimit
+from spark_jobs.sink.sign_thread import SignThread
 from spark_jobs.sink.spark.engine import Engine, EngineLostError
 from spark_jobs.sink.telemetry.metrics import SinkMetrics
 from spark_jobs.sink.telemetry.metrics_endpoint import served
@@ -72,7 +73,7 @@ class SinkRun:
             limit=BatchLimit(context.config, waits=not once),
             deadline=self._deadline,
             group=GroupOffsets(context.kafka, group_of(context.config)),
-            life=LifeSigns(context, table),
+            life=SignThread(LifeSigns(context, table)),
             report=self.report,
             metrics=SinkMetrics(context.config.name, None if once else context.config.buffer),
         )
@@ -180,7 +181,7 @@ class SinkRun:
             group = GroupOffsets(changed.kafka, group_of(changed.config))
             self._parts = replace(self._parts, admin=cluster.admin_client(changed.kafka), group=group)
         self._parts.life.close()
-        self._parts = replace(self._parts, life=LifeSigns(changed, self._parts.table))
+        self._parts = replace(self._parts, life=SignThread(LifeSigns(changed, self._parts.table)))
         log.warning("A login was refused, and there are other credentials by now: the sink goes on with those.")
         self._context = changed
 

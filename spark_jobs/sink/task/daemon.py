@@ -18,6 +18,7 @@ import spark_jobs.sink.task.partition_task  # noqa: F401
 from firn.connector.formats import Format
 from firn.logs import configure_logging
 from spark_jobs.sink.decode.converters import registered
+from spark_jobs.sink.task.orphans import end_forks_with_this_process
 
 if __name__ == "__main__":
     # Spark invalidates Python's import caches before every task, which reads the directory of each archive on the
@@ -32,4 +33,5 @@ if __name__ == "__main__":
     gc.collect()
     gc.freeze()
     gc.disable()
+    end_forks_with_this_process()
     manager()

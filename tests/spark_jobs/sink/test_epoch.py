@@ -34,7 +34,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 class Lives:
     """Signs of life that find nothing wrong."""
 
-    def send_if_due(self, *, idle: bool) -> None:
+    def alive(self, *, idle: bool) -> None:
         self.idle = idle
 
 

@@ -12,7 +12,6 @@ import pytest
 from firn.connector.config import SinkConfig
 from firn.errors import AuthenticationError, FencedError, FirnError, PrivilegeError, TransientError
 from firn.kafka.partitions import TopicPartition
-from firn.ledger.positions import Ledger
 from firn.sinks.signs import Rates
 from firn.snowflake.faults import LockConflictError
 from spark_jobs.sink import life_signs
@@ -78,6 +77,8 @@ class World:
 
     # The ledger
 
+    held = 4
+
     def beat(self, _session: object, _epoch: int) -> None:
         self._answer("beat")
 
@@ -111,7 +112,7 @@ def signs(world: World, *partitions: TopicPartition, seconds: float = 30) -> Lif
     context: Any = SimpleNamespace(kafka=None, login=None, config=SinkConfig("orders", heartbeat_seconds=seconds))
     table: Any = world
     made = LifeSigns(context, table)
-    made.claimed(Ledger("orders", 4, dict.fromkeys(partitions, 0), "id"))
+    made.begin("id", min(partitions, default=None))
     return made
 
 
@@ -255,6 +256,22 @@ def test_the_orderly_end_is_said(clock: Clock, world: World) -> None:
 def test_a_new_claim_is_said_at_once(clock: Clock, world: World) -> None:
     life = signs(world, P0)
     pass_seconds(clock, life, 5)
-    life.claimed(Ledger("orders", 5, {P1: 0}, "id"))
+    world.held = 5
+    life.begin("id", P1)
     pass_seconds(clock, life, 1)
     assert world.signs[-1] == (P1, 5, True, False)
+
+
+def test_an_epoch_that_the_run_raised_itself_is_no_newer_run(clock: Clock, world: World) -> None:
+    """As at the orderly end of a streaming run, while its channels are opened."""
+    life, world.takes = signs(world, P0), False
+
+    def raised(_session: object, _epoch: int) -> None:
+        world.held = 5
+        raise FencedError("not the epoch that was asked for")
+
+    world.beat = raised  # type: ignore[method-assign]
+    assert pass_seconds(clock, life, 31) == []
+    world.takes = True
+    pass_seconds(clock, life, 30)
+    assert world.signs[-1] == (P0, 5, True, False)

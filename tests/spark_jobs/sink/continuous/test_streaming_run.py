@@ -23,6 +23,7 @@ from tests.support.streaming_faults import StreamingFaults
 
 pytestmark = pytest.mark.stack
 
+DAEMON = "spark_jobs.sink.task.daemon"
 NewRun = Callable[..., SinkRun]
 FaultsOf = Callable[[Topic], StreamingFaults]
 LETTERS = {
@@ -76,13 +77,29 @@ def all_of(count: int, partition: int = 0) -> list[tuple[int, int]]:
     return [(partition, number) for number in range(count)]
 
 
-def kill_tasks() -> None:
-    """SIGKILL to the processes of Spark's Python workers: children of their daemon."""
+def python_processes() -> tuple[list[psutil.Process], list[psutil.Process]]:
+    """(the daemons of Spark's Python workers, the workers), of this process's Spark."""
+    daemons, workers = list[psutil.Process](), list[psutil.Process]()
     for each in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):  # it ended just now
-            if any("task.daemon" in part for part in each.cmdline()):
-                for worker in each.children():
-                    worker.kill()
+            if DAEMON in each.cmdline():
+                (workers if DAEMON in psutil.Process(each.ppid()).cmdline() else daemons).append(each)
+    return daemons, workers
+
+
+def kill_tasks() -> None:
+    """SIGKILL to the workers; their daemon lives."""
+    for worker in python_processes()[1]:
+        worker.kill()
+
+
+def kill_daemon() -> None:
+    """SIGKILL to the daemon, and wait until its workers have ended: nobody else ends them."""
+    daemons, workers = python_processes()
+    for each in daemons:
+        each.kill()
+    _, alive = psutil.wait_procs(workers, timeout=20)
+    assert not alive
 
 
 def test_what_is_available_is_taken_once_and_the_ledger_stands_there(settings: Settings, new_stream: NewRun) -> None:
@@ -123,12 +140,12 @@ def test_a_killed_task_loses_and_doubles_nothing(settings: Settings, new_stream:
     topic.send(numbers(10), partition=1)
     with following(new_stream, topic) as run:
         wait_until(lambda: run.report.records == 20, what="the first records")
-        for round_ in range(1, 3):
+        for round_, kill in enumerate([kill_tasks, kill_daemon], 1):
             faults.set(commit_delay=1.0)  # so that rows are on their way
             topic.send(numbers(200, 10))
             topic.send(numbers(50, 10), partition=1)
             time.sleep(0.3)
-            kill_tasks()
+            kill()
             faults.set(commit_delay=0.0)
             expected = 20 + round_ * 250
             wait_until(lambda n=expected: len(landed(settings, topic)) >= n, seconds=90)  # type: ignore[misc]
