@@ -1,26 +1,20 @@
-"""prefect.yaml: every flow can be deployed, and a run that the server starts does what the command does."""
+"""prefect.yaml: every flow can be deployed, with schedules and triggers. What a deployment runs: `test_pipeline`."""
 
 from __future__ import annotations
 
 import importlib
-import json
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 import yaml
 from prefect import Flow
 from prefect.cli.deploy._models import PrefectYamlModel, RawScheduleConfig
 from prefect.cli.deploy._triggers import DeploymentTriggerAdapter
-from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.client.schemas.objects import ConcurrencyLimitStrategy
-from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.utilities.callables import parameter_schema
 
 from firn.settings import PROJECT_ROOT
@@ -28,7 +22,6 @@ from flows.prefect_ui.deployments import switched_off
 from flows.prefect_ui.events import EVENTS, emit_sink_event
 from tests.support.sinks import wait_until
 
-PREFECT = Path(sys.executable).with_name("prefect")
 TEXT = (PROJECT_ROOT / "prefect.yaml").read_text()
 DOCUMENT: dict[str, Any] = yaml.safe_load(TEXT)
 DEPLOYMENTS: list[dict[str, Any]] = DOCUMENT["deployments"]
@@ -116,20 +109,6 @@ def test_the_page_lists_every_deployment() -> None:
     assert [name for name in BY_NAME if f"| `{flow_of(BY_NAME[name]).name}/{name}` |" not in page] == []
 
 
-@pytest.fixture(scope="module")
-def deployed(stack: Any) -> list[dict[str, Any]]:
-    """Everything deployed, as `firn deploy --paused` tells it: no schedule starts anything beside other tests."""
-    done = stack.run("deploy", "--paused", "--json", timeout=300)
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-@pytest.fixture
-def client(stack: Any) -> Iterator[SyncPrefectClient]:
-    """Of the stack's Prefect server, in this process."""
-    with temporary_settings({PREFECT_API_URL: stack.settings.prefect_api_url}), get_client(sync_client=True) as client:
-        yield client
-
-
 @pytest.mark.stack
 def test_deploying_says_what_there_is_and_when_it_runs(
     deployed: list[dict[str, Any]], client: SyncPrefectClient
@@ -169,41 +148,3 @@ def test_commits_plan_one_transform_for_the_end_of_their_time(client: SyncPrefec
     assert runs[0].expected_start_time
     assert runs[0].created
     assert (runs[0].expected_start_time - runs[0].created).total_seconds() == pytest.approx(120, abs=10)
-
-
-@pytest.mark.stack
-@pytest.mark.usefixtures("deployed")
-def test_what_the_ui_starts_runs_on_the_worker(stack: Any, client: SyncPrefectClient) -> None:
-    def start(name: str, **parameters: Any) -> UUID:
-        id = client.read_deployment_by_name(name).id
-        return client.create_flow_run_from_deployment(id, parameters=parameters).id
-
-    def prefect(*args: str) -> str:
-        env = stack.env | {"PREFECT_API_URL": stack.settings.prefect_api_url}
-        done = subprocess.run(
-            [PREFECT, "--no-prompt", *args], cwd=PROJECT_ROOT, env=env, capture_output=True, text=True, timeout=500
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    maintenance = client.read_deployment_by_name("maintenance/maintenance")
-    (schedule,) = maintenance.schedules
-    client.update_deployment_schedule(maintenance.id, schedule.id, active=True)
-    cheap = [start("maintenance/maintenance"), start("sink/sink-control", action="resume")]
-    prefect("deployment", "run", "pipeline/pipeline", "--param", "count=20", "--watch")
-    artifact = json.loads(prefect("artifact", "inspect", "pipeline", "--limit", "1", "--output", "json"))[0]
-    assert "**20** records produced, **20** committed" in artifact["data"]
-    assert "| ORDER_EVENTS |" in artifact["data"]
-    assert "| order-events | 2 | ORDER_EVENTS |" in artifact["data"]
-    assert "| success | model | fct_order_events |" in artifact["data"]
-    ended = [client.read_flow_run(id).state_type for id in cheap]
-    wait_until(lambda: all(client.read_flow_run(id).state.is_final() for id in cheap), what=f"runs end: {ended}")
-    assert [str(client.read_flow_run(id).state_name) for id in cheap] == ["Completed", "Completed"]
-    planned = FlowRunFilter.model_validate(
-        {"deployment_id": {"any_": [str(maintenance.id)]}, "state": {"type": {"any_": ["SCHEDULED"]}}}
-    )
-    try:
-        # The server's scheduler looks once a minute, which has passed meanwhile.
-        wait_until(lambda: client.read_flow_runs(flow_run_filter=planned), seconds=90, what="a schedule makes runs")
-    finally:
-        client.update_deployment_schedule(maintenance.id, schedule.id, active=False)

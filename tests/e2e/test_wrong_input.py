@@ -13,6 +13,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization as ser
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from tests.support.commands import run_here
 from tests.support.kafka import Topic
 
 pytestmark = pytest.mark.stack
@@ -67,9 +68,9 @@ def config(stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def refused(stack, code: int, *args: str | Path, **env: str) -> str:
-    """Run a command that must fail with `code`; returns what the person sees on stderr."""
+    """Run a command that must fail with `code`; returns what the person sees on stderr. A driver is a real process."""
     env = {"FIRN_RETRY_DEADLINE_SECONDS": "2", "FIRN_SINK_PATIENCE_SECONDS": "2"} | env
-    done = stack.run(*args, check=False, env=env, timeout=180)
+    done = run_here(stack.home, *args, check=False, env=env)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     assert "Next:" in done.stderr

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from firn.connector.parse import parse_sink_config
+from firn.connector.parse import load_sink_config, parse_sink_config
+from firn.connector.references import Resolver
+from firn.operations.run_report import RunReport
+from firn.secrets import secret_reader
 from firn.settings import Settings
 from firn.sinks.context import resolve
 from spark_jobs.sink.run import SinkRun
@@ -34,3 +38,14 @@ def new_run(spark: Engine, settings: Settings) -> Callable[..., SinkRun]:
         return SinkRun(resolve(config, settings), spark, once=once, stop=stop or threading.Event())
 
     return make
+
+
+@pytest.fixture
+def sinks_here(spark: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`firn sink run` within this process (`tests.support.commands`) runs its sink here, too, without Prefect."""
+
+    def run(config: Path, *, once: bool) -> RunReport:
+        context = resolve(load_sink_config(config, Resolver(secret_reader(settings))), settings)
+        return SinkRun(context, spark, once=once, stop=threading.Event()).run()
+
+    monkeypatch.setattr("flows.cli.sink.with_prefect.run_sink", run)

@@ -14,22 +14,14 @@ import shlex
 import string
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
-from firn.connector.parse import load_sink_config
-from firn.connector.references import Resolver
-from firn.operations.run_report import RunReport
-from firn.secrets import secret_reader
-from firn.settings import PROJECT_ROOT, Settings, load_settings
-from firn.sinks.context import resolve
+from firn.settings import PROJECT_ROOT, load_settings
 from flows import cli
-from spark_jobs.sink.run import SinkRun
-from spark_jobs.sink.spark.engine import Engine
 from tests.support.pages import run_page
 
 pytestmark = pytest.mark.stack
@@ -80,14 +72,7 @@ def read(stream: io.TextIOWrapper) -> str:
 
 
 @pytest.fixture
-def shell(
-    stack, spark: Engine, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str], str]:
-    def sink(config: Path, *, once: bool) -> RunReport:
-        context = resolve(load_sink_config(config, Resolver(secret_reader(settings))), settings)
-        return SinkRun(context, spark, once=once, stop=threading.Event()).run()
-
-    monkeypatch.setattr("flows.cli.sink.with_prefect.run_sink", sink)
+def shell(stack, sinks_here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FIRN_HOME", str(stack.home))
     load_settings.cache_clear()

@@ -13,11 +13,12 @@ import fastavro
 import pytest
 
 from firn.secrets import RegistrySecret, SnowflakeSecret, read_secret
+from tests.support.commands import run_here
 from tests.support.kafka import Topic
 from tests.support.sinks import sql
 from tests.support.vectors import vectors
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("sinks_here")]
 
 CONNECTOR = """\
 # as it lay in the Kafka Connect cluster
@@ -82,11 +83,11 @@ def test_the_connectors_own_file_gives_the_same_rows(stack, tmp_path: Path) -> N
         )
     )
     env = {"REGISTRY_USER": registry.api_key.get_secret_value()}
-    checked = stack.run("sink", "validate", file, "--live", "--json", env=env)
+    checked = run_here(stack.home, "sink", "validate", file, "--live", "--json", env=env)
     document = json.loads(checked.stdout)
     assert (document["valid"], document["faults"]) == (True, [])
     assert {check["state"] for check in document["live"]} == {"ok"}, document["live"]
-    ran = stack.run("sink", "run", file, "--once", env=env, timeout=180)
+    ran = run_here(stack.home, "sink", "run", file, "--once", env=env)
     rows = sql(settings, f"SELECT * FROM {topic.table} ORDER BY RECORD_METADATA:offset")
     for row in rows:
         assert row["RECORD_METADATA"].pop("SnowflakeConnectorPushTime") > 0  # Firn gives it with both methods

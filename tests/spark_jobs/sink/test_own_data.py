@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.stack
+from tests.support.commands import run_here
+
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("sinks_here")]
 
 SCHEMA = {
     "type": "record",
@@ -31,11 +33,11 @@ def test_a_csv_with_nullable_columns_lands(stack, tmp_path: Path) -> None:
     data.write_text(CSV)
     schema.write_text(json.dumps(SCHEMA))
     sink.write_text("name=readings\ntopics=readings\nsnowflake.topic2table.map=readings:READINGS\n")
-    stack.run("produce", "--from-file", data, "--schema", schema, "--topic", "readings", "--key", "sensor")
-    shown = stack.run("sink", "run", sink, "--once", timeout=180)
+    run_here(stack.home, "produce", "--from-file", data, "--schema", schema, "--topic", "readings", "--key", "sensor")
+    shown = run_here(stack.home, "sink", "run", sink, "--once")
     assert "READINGS" in shown.stdout
     statement = "SELECT RECORD_METADATA:key::STRING AS K, RECORD_CONTENT FROM READINGS ORDER BY 1"
-    rows = [json.loads(line) for line in stack.run("sql", statement, "--json").stdout.splitlines()]
+    rows = [json.loads(line) for line in run_here(stack.home, "sql", statement, "--json").stdout.splitlines()]
     assert [row["K"] for row in rows] == ["s1", "s2", "s3"]
     assert rows[1]["RECORD_CONTENT"] == {"sensor": "s2", "celsius": None, "taken_at": 1767225601000, "note": None}
     assert rows[2]["RECORD_CONTENT"] == {"sensor": "s3", "celsius": -4.0, "taken_at": 1767225602000, "note": "Zoë"}
