@@ -21,6 +21,9 @@ from firn.ledger.positions import Move
 from firn.logs import log_fields
 from firn.plural import counted
 from firn.retry import RETRIES, Deadline
+from firn.snowflake.columns import METADATA, Kind
+from firn.snowflake.identifiers import table_for
+from firn.snowflake.tables import columns_of
 from firn.snowflake.transactions import transaction
 from spark_jobs.sink.continuous.progress import RunProgress
 from spark_jobs.sink.dispatch import uncommitted_letters
@@ -47,12 +50,12 @@ class Accountant:
         """
         if self._config.errors.tolerance == "none":
             raise refused_error(self._claim.ledger.sink, errors)
-        self._check_metadata(errors)
         ledger, where = self._claim.ledger, errors.where
         recorded = progress.recorded(where)
         end = next_offset(errors.token, ledger.generation)
         if recorded is None or end is None:
             raise ClaimAgainError(f"The channel of {where} is not the one that was claimed: {errors}.")
+        self._check_metadata(errors, end)
         start = ledger.committed[where]
         log.warning(
             "Snowflake refused %s of %s (%s): looking for them among offsets %d to %d",
@@ -109,17 +112,37 @@ class Accountant:
         ledger.channels[move.where] = channel  # the next task begins with this baseline
         progress.accounted(move.where, move.end, present, channel)
 
-    def _check_metadata(self, errors: RowErrors) -> None:
+    def _check_metadata(self, errors: RowErrors, end: int) -> None:
         """Raise TerminalError unless the table says of each row which record it was."""
-        metadata = self._config.metadata
-        if metadata.all and metadata.topic and metadata.offset_and_partition:
-            return
-        raise TerminalError(
-            f"Snowflake refused {counted(errors.unaccounted, 'row')} of {errors.where}, and nobody can tell which: "
-            f"rows do not say their topic and offset. {errors.message}",
-            where="snowflake.metadata.* of the connector",
-            next_step="Let RECORD_METADATA have topic, offset and partition.",
-        )
+        context, metadata = self._session.context, self._config.metadata
+        if not (metadata.all and metadata.topic and metadata.offset_and_partition):
+            raise _untold(
+                errors,
+                end,
+                "rows do not say their topic and offset",
+                where="snowflake.metadata.* of the connector",
+                next_step="Let RECORD_METADATA have topic, offset and partition.",
+            )
+        table = table_for(errors.topic, self._config.table_map)
+        columns = columns_of(self._session.connection, context.namespace.full_name(table)) or ()
+        if not any(column.name == METADATA and column.type.kind in (Kind.VARIANT, Kind.OBJECT) for column in columns):
+            raise _untold(
+                errors,
+                end,
+                f"the table has no column {METADATA} that says topic and offset of each row",
+                where=f"table {context.namespace.qualified(table)}",
+                next_step=f"Let the SELECT of the pipe, or the table, bring $1:{METADATA} as a VARIANT of that name.",
+            )
+
+
+def _untold(errors: RowErrors, end: int, why: str, *, where: str, next_step: str) -> TerminalError:
+    return TerminalError(
+        f"Snowflake refused {counted(errors.unaccounted, 'row')} of {errors.where}, and nobody can tell which: {why}. "
+        f"{errors.message}",
+        where=where,
+        next_step=f"{next_step} Rows that are refused from then on become dead letters. To go on without these: firn "
+        f"sink offsets <config> --reset {end} --topic {errors.topic} --partition {errors.partition}",
+    )
 
 
 def refused_error(sink: str, errors: RowErrors) -> BadRecordError:

@@ -15,12 +15,14 @@ import pytest
 from firn.channels.recorded import RecordedChannel
 from firn.connector.config import ErrorsConfig, SinkConfig, StreamingConfig
 from firn.dead_letters.published import PartitionLetters
-from firn.errors import BadRecordError, ClaimAgainError, FencedError, FirnError, TransientError
+from firn.errors import BadRecordError, ClaimAgainError, FencedError, FirnError, TerminalError, TransientError
 from firn.kafka.partitions import TopicPartition
 from firn.ledger.owner import Owner, Totals
 from firn.ledger.positions import Ledger, Move
 from firn.retry import Deadline
 from firn.sinks.signs import TaskReport, report_document
+from firn.snowflake.columns import METADATA_COLUMN, Column, Columns, ColumnType, Kind
+from firn.snowflake.identifiers import Namespace
 from spark_jobs.sink.batch import BatchFailedError, PlanAgainError, StopRequestedError
 from spark_jobs.sink.continuous import accounting, run
 from spark_jobs.sink.continuous.run import ContinuousParts, ContinuousRun
@@ -176,6 +178,8 @@ class Rig:
         for module in (run, accounting):
             monkeypatch.setattr(module, "transaction", transaction)
             monkeypatch.setattr(module, "uncommitted_letters", self._uncommitted)
+        self.columns: Columns = (METADATA_COLUMN,)
+        monkeypatch.setattr(accounting, "columns_of", lambda _connection, _name: self.columns)
 
     def _uncommitted(self, _context: object, _claim: object, positions: Mapping[TopicPartition, int]) -> Any:
         self.letters.append(dict(positions))
@@ -188,7 +192,8 @@ class Rig:
         ]
 
     def run(self, reason: Callable[[], FirnError | None] = lambda: None) -> ContinuousRun:
-        context: Any = SimpleNamespace(config=self.config, kafka=None, settings=None)
+        namespace = Namespace("D", "S")
+        context: Any = SimpleNamespace(config=self.config, kafka=None, settings=None, namespace=namespace)
         session = EpochSession(context, None, self.table, 3)  # type: ignore[arg-type]
         claim = Claim(self.ledger, Owner(3, "r", 0.0, letters=True), {"t": "id"})
         method: Any = SimpleNamespace(task_side=Side(), prepare_table=None)
@@ -516,6 +521,20 @@ def test_refused_rows_become_letters_and_then_ledger_and_baseline_move_together(
     assert sum(batch.bad_records for batch in rig.commits) == 2
     assert sum(totals.records for _, totals, _ in rig.table.moves) == 18
     assert sum(totals.dead_letters for _, totals, _ in rig.table.moves) == 2
+
+
+@pytest.mark.parametrize("columns", [(), (Column("ID", ColumnType(Kind.NUMBER)),)])
+def test_refused_rows_of_a_table_without_their_metadata_end_the_run_with_what_to_do(rig: Rig, columns: Columns) -> None:
+    """As where a pipe of the user's own leaves RECORD_METADATA out."""
+    rig.config, rig.columns = SinkConfig("s", errors=ErrorsConfig("all", dead_letter_topic="dlq")), columns
+    rig.engine.tasks = lambda work: [
+        followed(work.partitions[0].where, 0, 0, work.attempt),
+        RowErrors("t", 0, "1:9", 2, 2, "too long", "1:7"),
+    ]
+    with pytest.raises(TerminalError, match="2 rows of t-0, and nobody can tell which: the table has no column") as end:
+        rig.run()
+    assert "--reset 10 --topic t --partition 0" in end.value.next_step
+    assert rig.ledger.committed[P0] == 0
 
 
 def test_accounts_that_one_transaction_does_not_hold_go_on(rig: Rig) -> None:

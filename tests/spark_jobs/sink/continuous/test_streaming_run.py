@@ -13,8 +13,13 @@ import pytest
 from confluent_kafka.admin import NewPartitions
 
 from firn.errors import BadRecordError, FencedError
-from firn.ledger.positions import LostPositionError
+from firn.kafka.partitions import TopicPartition
+from firn.ledger.positions import LostPositionError, Position
+from firn.ledger.table import LedgerTable
 from firn.settings import Settings
+from firn.sinks.channel_folding import ChannelFolder
+from firn.sinks.context import SinkContext
+from firn.snowflake.connection import connect
 from spark_jobs.sink.run import SinkRun
 from tests.spark_jobs.sink.test_run import running
 from tests.support.kafka import Topic
@@ -85,6 +90,15 @@ def python_processes() -> tuple[list[psutil.Process], list[psutil.Process]]:
             if DAEMON in each.cmdline():
                 (workers if DAEMON in psutil.Process(each.ppid()).cmdline() else daemons).append(each)
     return daemons, workers
+
+
+def set_back(context: SinkContext, where: TopicPartition, offset: int) -> None:
+    """A reset of one partition, as `firn sink offsets` does it."""
+    ledger = LedgerTable(context.namespace, context.config.name)
+    with connect(context.login) as connection:
+        fold = ChannelFolder(context, ledger.ledger_id(connection) or "")
+        position = Position(offset, ledger.positions(connection)[where].topic_id)
+        ledger.reset(connection, {where: position}, running_within=0, fold=fold)
 
 
 def kill_tasks() -> None:
@@ -235,6 +249,27 @@ def test_refused_rows_that_ended_a_run_become_letters_of_the_next_one(
     assert len(letters.read()) == 2
     assert landed(settings, topic) == [each for each in all_of(30) if each[1] not in (3, 11)]
     assert committed(settings, topic) == {0: 30}
+
+
+@pytest.mark.full
+def test_refused_rows_that_the_table_has_from_before_a_reset_are_no_letters(
+    settings: Settings, new_stream: NewRun, faults_of: FaultsOf
+) -> None:
+    topic = Topic(settings, "refused-again", partitions=1)
+    letters = Topic(settings, "refused-again-dlq", partitions=1)
+    given = {**LETTERS, "errors__deadletterqueue__topic__name": letters.name}
+    topic.send(numbers(10))
+    assert new_stream(topic, **given).run().records == 10
+    run = new_stream(topic, **given)
+    set_back(run._context, TopicPartition(topic.name, 0), 5)
+    topic.send(numbers(3, 10))
+    faults_of(topic).reject("$.RECORD_CONTENT.id", 7, 11, message="the value does not fit")
+    report = run.run()
+    assert [message.value() for message in letters.read()] == [b'{"id": 11}'], "of 7 there is a row"
+    assert landed(settings, topic) == sorted([*all_of(10), *((0, at) for at in (5, 6, 8, 9, 10, 12))])
+    assert (report.records, report.bad_records) == (6, 1)
+    assert committed(settings, topic) == {0: 13}
+    assert new_stream(topic, **given).run().records == 0
 
 
 def test_rows_that_snowflake_refuses_become_letters_once(
