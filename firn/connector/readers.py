@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from firn.connector.parameter import Reader, ReadError
+from firn.java_regex import JavaRegexError, java_regex, matches
 from firn.registry.endpoint import without_login
 
 if TYPE_CHECKING:
@@ -74,9 +75,9 @@ def _topic(value: str) -> str:
 
 def _regex(value: str) -> str:
     try:
-        re.compile(_text(value))
-    except (re.error, RecursionError, OverflowError) as error:
-        raise ReadError("is not a regular expression", detail=str(error)) from None
+        java_regex(_text(value))
+    except JavaRegexError as error:
+        raise ReadError("is not a regular expression of Java's dialect", detail=str(error)) from None
     return value.strip()
 
 
@@ -91,7 +92,7 @@ def _table_map(value: str) -> tuple[tuple[str, str], ...]:
         for other in pairs:
             if topic == other:
                 raise ReadError("maps a topic twice", detail=repr(topic))
-            if re.fullmatch(topic, other) or re.fullmatch(other, topic):
+            if matches(topic, other) or matches(other, topic):
                 raise ReadError("has overlapping topics", detail=f"{other!r} and {topic!r}")
         pairs[topic] = table
     return tuple(pairs.items())

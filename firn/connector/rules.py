@@ -6,8 +6,6 @@ Source of the rules: the official connector's checks (tests/vectors/config_valid
 
 from __future__ import annotations
 
-import re
-
 from pydantic import SecretStr
 
 from firn.connector.check import Check, kafka_property
@@ -18,6 +16,7 @@ from firn.connector.parameters.loading import ONLY_STREAMING
 from firn.connector.readers import TOPIC
 from firn.connector.streaming import OPTIMIZATION, check_streaming
 from firn.errors import ConfigError
+from firn.java_regex import matches
 from firn.kafka.properties import KafkaProperty, faults, managed_properties, store_faults, treatment
 from firn.kafka.property_table import FIRST_OFFSET
 from firn.keys import IN_CONNECTOR, private_key_der
@@ -182,7 +181,7 @@ def _dead_letter_topic(check: Check, topic: str) -> None:
     if topic in (check.get("topics") or ()):
         check.fault(_DLQ, "is one of the sink's own topics")
     expression = check.get("topics.regex")
-    if expression and re.fullmatch(expression, topic):
+    if expression and matches(expression, topic):
         check.fault(_DLQ, "is matched by topics.regex, so that the sink would read its own dead letters")
 
 

@@ -6,7 +6,6 @@ Not for creating the topic (`topic`), nor for writing dead letters, which tasks 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError
@@ -14,6 +13,7 @@ from confluent_kafka import KafkaError
 from firn.connector.config import ConverterConfig, SinkConfig
 from firn.connector.formats import CLASSES, JSON_CONVERTER, Format
 from firn.errors import ConfigError
+from firn.java_regex import matches
 from firn.kafka.client import KafkaClient
 from firn.ledger.kafka_names import dead_letter_group, replay_group, transactional_id
 from firn.sinks.context import SinkContext
@@ -102,7 +102,7 @@ def reads(config: SinkConfig, topic: str) -> bool:
     """Whether a topic is one that the sink reads, or would read if it existed."""
     if config.topics_regex is None:
         return topic in config.topics
-    return re.fullmatch(config.topics_regex, topic) is not None
+    return matches(config.topics_regex, topic)
 
 
 def converter_class(converter: ConverterConfig) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from confluent_kafka import IsolationLevel
 
 from firn.connector.config import SinkConfig
 from firn.errors import ConfigError
+from firn.java_regex import matches
 from firn.kafka import cluster
 from firn.kafka.partitions import KafkaPartition, TopicPartition
 
@@ -36,7 +36,7 @@ def topics_of(admin: cluster.KafkaAdmin, config: SinkConfig) -> dict[str, cluste
 
 def matching_topics(admin: cluster.KafkaAdmin, expression: str) -> list[str]:
     """The topics whose whole name matches; internal ones never do."""
-    return [name for name in cluster.topic_names(admin) if re.fullmatch(expression, name)]
+    return [name for name in cluster.topic_names(admin) if matches(expression, name)]
 
 
 def partitions_of(admin: cluster.KafkaAdmin, config: SinkConfig) -> dict[TopicPartition, KafkaPartition]:

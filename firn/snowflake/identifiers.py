@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from firn.errors import ConfigError
+from firn.java_regex import matches
 
 TableMap: TypeAlias = tuple[tuple[str, str], ...]
 """snowflake.topic2table.map: a topic's name or an expression, and the table."""
@@ -124,7 +125,7 @@ def check_table_map(topics: Iterable[str], table_map: TableMap) -> None:
 
 def _matches(topic: str, table_map: TableMap) -> list[tuple[str, str]]:
     """The entries of the map that are for this topic; a name is an expression that matches itself."""
-    return [(pattern, table) for pattern, table in table_map if re.fullmatch(pattern, topic)]
+    return [(pattern, table) for pattern, table in table_map if matches(pattern, topic)]
 
 
 def _java_hash(text: str) -> int:

@@ -41,7 +41,7 @@ CONNECT = group(
     honoured(
         "topics.regex",
         r.REGEX,
-        "Topics by regular expression over the whole name, in Python's dialect. Topics that match later are picked up "
+        "Topics by regular expression over the whole name, in Java's dialect. Topics that match later are picked up "
         "from their beginning (`firn.topics.refresh.seconds`).",
     ),
     honoured(
