@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -10,8 +13,15 @@ from flows.cli.console import JsonOption, confirm, print_rows, require_terminal,
 from flows.cli.sink.arguments import ConfigArgument
 
 if TYPE_CHECKING:
+    from snowflake.connector import SnowflakeConnection
+
+    from firn.connector.config import SinkConfig
+    from firn.kafka.cluster import KafkaAdmin
+    from firn.ledger.table import LedgerTable
     from firn.operations.offset_reset import Step, Target
     from firn.operations.offsets import SinkOffsets
+    from firn.operations.table_positions import TablePositions
+    from firn.sinks.context import SinkContext
 
 
 def offsets(
@@ -39,49 +49,72 @@ def offsets(
     """
     target = _target(reset, given=yes or dry_run or force)
 
-    from firn.connector.parse import load_sink_config
-    from firn.connector.references import Resolver
-    from firn.kafka import cluster
-    from firn.ledger.table import LedgerTable
     from firn.operations.offset_reset import plan
-    from firn.operations.offset_reset import reset as act
     from firn.operations.offsets import COLUMNS, look, running_within, select
-    from firn.operations.stillness import await_stillness
     from firn.operations.table_positions import TablePositions
-    from firn.secrets import secret_reader
-    from firn.settings import load_settings
-    from firn.sinks.channel_folding import ChannelFolder
-    from firn.sinks.context import SinkContext, kafka_login, snowflake_login
-    from firn.snowflake.connection import connect
     from spark_jobs.sink.tables.pipes import target_of_pipe
 
-    settings = load_settings()
-    sink = load_sink_config(config, Resolver(secret_reader(settings)))
-    client, login = kafka_login(sink, settings), snowflake_login(sink, settings)
-    context, admin = SinkContext(sink, settings, client, None, None, login), cluster.admin_client(client)
-    table = LedgerTable(context.namespace, sink.name)
-    with connect(login, query_tag=f"firn sink offsets {sink.name}") as connection:
-        found = look(sink, table, connection, admin, reports=target is None)
+    with _opened(config) as sink:
+        found = look(sink.config, sink.table, sink.connection, sink.admin, reports=target is None)
         chosen = select(found, topic, partition)
-        _say_state(found, running_within(sink))
+        _say_state(found, running_within(sink.config))
         if target is None:
             print_rows([each.row() for each in chosen], columns=COLUMNS, as_json=as_json)
             return
         # What the file does not name is reset by name alone.
-        held = TablePositions(connection, context.namespace, sink, target_of_pipe)
-        steps = plan([each for each in chosen if topic or each.state != "unread"], target, admin, held)
+        held = TablePositions(sink.connection, sink.context.namespace, sink.config, target_of_pipe)
+        steps = plan([each for each in chosen if topic or each.state != "unread"], target, sink.admin, held)
         _show(found, target, steps, as_json=as_json)
         if dry_run:
             say("Nothing was changed (--dry-run).")
             return
-        table.check_silent(found.owner, running_within(sink))
-        if not yes and not _confirmed():
-            return
-        ledger_id = table.ledger_id(connection)
-        fold = ChannelFolder(context, ledger_id) if ledger_id else None
-        within = await_stillness(sink, found.owner, ledger_id, client, force=force, say=say)
-        epoch = act(sink, table, connection, client, steps, within, fold=fold, held=held)
-        say(f"The positions are reset (epoch {epoch}). The sink continues from them when it starts.")
+        sink.table.check_silent(found.owner, running_within(sink.config))
+        if yes or _confirmed():
+            _reset(sink, found, steps, held, force=force)
+
+
+class _Sink(NamedTuple):
+    """A sink, and the sessions in which its positions are looked at and set."""
+
+    config: SinkConfig
+    context: SinkContext
+    admin: KafkaAdmin
+    table: LedgerTable
+    connection: SnowflakeConnection
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[_Sink]:
+    from firn.connector.parse import load_sink_config
+    from firn.connector.references import Resolver
+    from firn.kafka import cluster
+    from firn.ledger.table import LedgerTable
+    from firn.secrets import secret_reader
+    from firn.settings import load_settings
+    from firn.sinks.context import SinkContext, kafka_login, snowflake_login
+    from firn.snowflake.connection import connect
+
+    settings = load_settings()
+    config = load_sink_config(file, Resolver(secret_reader(settings)))
+    client, login = kafka_login(config, settings), snowflake_login(config, settings)
+    context = SinkContext(config, settings, client, None, None, login)
+    table = LedgerTable(context.namespace, config.name)
+    with connect(login, query_tag=f"firn sink offsets {config.name}") as connection:
+        yield _Sink(config, context, cluster.admin_client(client), table, connection)
+
+
+def _reset(sink: _Sink, found: SinkOffsets, steps: list[Step], held: TablePositions, *, force: bool) -> None:
+    """Wait until no run holds the sink, and set its positions."""
+    from firn.operations.offset_reset import reset
+    from firn.operations.stillness import await_stillness
+    from firn.sinks.channel_folding import ChannelFolder
+
+    config, client = sink.config, sink.context.kafka
+    ledger_id = sink.table.ledger_id(sink.connection)
+    fold = ChannelFolder(sink.context, ledger_id) if ledger_id else None
+    within = await_stillness(config, found.owner, ledger_id, client, force=force, say=say)
+    epoch = reset(config, sink.table, sink.connection, client, steps, within, fold=fold, held=held)
+    say(f"The positions are reset (epoch {epoch}). The sink continues from them when it starts.")
 
 
 def _target(text: str | None, *, given: bool) -> Target | None:

@@ -60,7 +60,7 @@ def test_a_running_sink_is_shown_and_not_reset(stack, topic: Topic, tmp_path: Pa
     file = connector_file(tmp_path, topic)
     claim(stack, topic, load_sink_config(file), ended=False)
     shown = stack.run("sink", "offsets", file, "--reset", "latest", "--dry-run")
-    assert "epoch 1: running, last sign of life" in shown.stderr
+    assert ": running, last sign of life" in shown.stderr
     assert "Nothing was changed" in shown.stderr
     refused = stack.run("sink", "offsets", file, "--reset", "latest", "--yes", check=False)
     assert refused.returncode == 3

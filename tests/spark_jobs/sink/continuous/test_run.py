@@ -24,7 +24,7 @@ from firn.sinks.signs import TaskReport, report_document
 from firn.snowflake.columns import METADATA_COLUMN, Column, Columns, ColumnType, Kind
 from firn.snowflake.identifiers import Namespace
 from spark_jobs.sink.batch import BatchFailedError, PlanAgainError, StopRequestedError
-from spark_jobs.sink.continuous import accounting, run
+from spark_jobs.sink.continuous import accounting, bookkeeping, group_tasks, run
 from spark_jobs.sink.continuous.run import ContinuousParts, ContinuousRun
 from spark_jobs.sink.methods.base import Claim, EpochSession
 from spark_jobs.sink.spark.engine import EngineFailedError, EpochEngine
@@ -170,13 +170,14 @@ class Rig:
         self.letters: list[Mapping[TopicPartition, int]] = []
         Documents.said = {}
         monkeypatch.setattr(run, "TableLoaders", Loaders)
-        monkeypatch.setattr(run, "GroupDocuments", Documents)
+        monkeypatch.setattr(bookkeeping, "GroupDocuments", Documents)
         monkeypatch.setattr(run, "REPORT_SECONDS", 0.02)
         monkeypatch.setattr(run, "_TICK_SECONDS", 0.01)
-        monkeypatch.setattr(run, "CANCEL_SECONDS", 2.0)
+        monkeypatch.setattr(group_tasks, "CANCEL_SECONDS", 2.0)
         monkeypatch.setattr(run, "HANGING_SECONDS", 0.1)
-        for module in (run, accounting):
+        for module in (bookkeeping, accounting):
             monkeypatch.setattr(module, "transaction", transaction)
+        for module in (group_tasks, accounting):
             monkeypatch.setattr(module, "uncommitted_letters", self._uncommitted)
         self.columns: Columns = (METADATA_COLUMN,)
         monkeypatch.setattr(accounting, "columns_of", lambda _connection, _name: self.columns)
