@@ -16,7 +16,7 @@ from firn.errors import ConfigError, TerminalError
 from firn.sinks.context import SinkContext
 from firn.snowflake.columns import CONTENT, METADATA, TableType
 from firn.snowflake.identifiers import Namespace, table_for
-from firn.snowflake.tables import describe
+from firn.snowflake.tables import TableShape, describe
 from spark_jobs.sink.tables.evolution import Evolution, SchemaChange
 from spark_jobs.sink.tables.pipes import user_pipe
 from spark_jobs.sink.tables.target_tables import COMMENT, absent_table, check_columns, ensure_variant_table
@@ -88,7 +88,7 @@ class TableLoaders:
         return changes
 
     def _describe(self, table: str) -> None:
-        loader = loader_of(self._connection, self._namespace, self._config, table)
+        loader, shape = _looked_up(self._connection, self._namespace, self._config, table)
         match loader:
             case VariantLoader():
                 ensure_variant_table(
@@ -97,6 +97,7 @@ class TableLoaders:
                     table,
                     create=self._config.auto_create_tables,
                     tables=self._config.tables,
+                    columns=shape.columns if shape else None,
                 )
             case ColumnsLoader() if not loader.exists and not self._config.auto_create_tables:
                 raise absent_table(self._namespace, table, self._config.tables)
@@ -109,9 +110,20 @@ class TableLoaders:
 
 def loader_of(connection: SnowflakeConnection, namespace: Namespace, config: SinkConfig, table: str) -> TableLoader:
     """How a table is loaded, as the configuration and Snowflake say. Changes nothing. Raises ConfigError."""
+    return _looked_up(connection, namespace, config, table)[0]
+
+
+def _looked_up(
+    connection: SnowflakeConnection, namespace: Namespace, config: SinkConfig, table: str
+) -> tuple[TableLoader, TableShape | None]:
+    """The loader of a table, and the table as it is; None where it is absent, or nothing of it had to be known."""
     if pipe := user_pipe(connection, namespace, table, fields=config.schematization):
-        return pipe
+        return pipe, None
     shape = describe(connection, namespace, table) if config.schematization or _streams(config) else None
+    return _loader_for(namespace, config, table, shape), shape
+
+
+def _loader_for(namespace: Namespace, config: SinkConfig, table: str, shape: TableShape | None) -> TableLoader:
     if shape and _streams(config) and shape.kind is TableType.INTERACTIVE and shape.comment != COMMENT:
         return RecordLoader(config.schematization)
     if not config.schematization:

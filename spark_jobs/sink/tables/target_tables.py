@@ -55,14 +55,21 @@ def create_statement(namespace: Namespace, table: str, columns: Columns, tables:
 
 
 def ensure_variant_table(
-    connection: SnowflakeConnection, namespace: Namespace, table: str, *, create: bool, tables: TableConfig
+    connection: SnowflakeConnection,
+    namespace: Namespace,
+    table: str,
+    *,
+    create: bool,
+    tables: TableConfig,
+    columns: Columns | None = None,
 ) -> None:
     """Make the table with RECORD_METADATA and RECORD_CONTENT unless it is there, and check that rows can go into it.
 
-    It looks first: CREATE TABLE IF NOT EXISTS wants the privilege to create also where the table exists.
+    columns: of the table, where it was described just now; None: it looks first, for CREATE TABLE IF NOT EXISTS wants
+    the privilege to create also where the table exists.
     Raises ConfigError when it is absent and must not be made, or when its columns do not fit.
     """
-    columns = columns_of(connection, namespace.full_name(table))
+    columns = columns or columns_of(connection, namespace.full_name(table))
     if columns is None:
         if not create:
             raise absent_table(namespace, table, tables, VARIANT_COLUMNS)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from firn.errors import ConfigError
 from firn.snowflake.columns import Column, Columns, TableType, column_type
 from firn.snowflake.identifiers import Namespace
 from firn.snowflake.tables import TableShape
-from spark_jobs.sink.tables import loaders
+from spark_jobs.sink.tables import loaders, target_tables
 from spark_jobs.sink.tables.target_tables import COMMENT, TYPED_COLUMNS, VARIANT_COLUMNS
 from spark_jobs.sink.values.table_loaders import ColumnsLoader, RecordLoader, TableLoader, VariantLoader
 
@@ -63,3 +65,18 @@ def test_an_interactive_table_of_somebody_else_gets_whole_records(
 
 def test_without_typed_columns_it_takes_two_variants(monkeypatch: pytest.MonkeyPatch) -> None:
     assert loader_of(monkeypatch, replace(TYPED, schematization=False), TableShape(VARIANT_COLUMNS)) == VariantLoader()
+
+
+def test_a_table_of_a_streaming_sink_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    streaming = replace(TYPED, schematization=False, method=Method.SNOWPIPE_STREAMING)
+    described: list[str] = []
+    monkeypatch.setattr(loaders, "user_pipe", lambda *_, **__: None)
+    monkeypatch.setattr(
+        loaders, "describe", lambda _c, _n, table: described.append(table) or TableShape(VARIANT_COLUMNS)
+    )
+    monkeypatch.setattr(target_tables, "columns_of", lambda *_: described.append("again"))
+    context: Any = SimpleNamespace(config=streaming, namespace=Namespace("D", "S"))
+    connection: Any = None
+    found = loaders.TableLoaders(context, connection, lambda _table, _loader: None).of_topics(["t"])
+    assert found == {"t": VariantLoader()}
+    assert len(described) == 1
