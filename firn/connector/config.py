@@ -69,6 +69,7 @@ class MetadataConfig:
     offset_and_partition: bool = True
     create_time: bool = True
     push_time: bool = True
+    timestamp: bool = False
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,8 @@ class SinkConfig:
     schematization: bool = False
     # None: tables evolve that have ENABLE_SCHEMA_EVOLUTION, as those do that the sink makes itself.
     auto_evolve: bool | None = None
+    # What happens to fields without a column where a table does not evolve.
+    unknown_fields: Literal["error", "ignore"] = "error"
     tables: TableConfig = TableConfig()
     batch_records: int = 500_000
     batch_bytes: int = 512 * 1024 * 1024

@@ -98,6 +98,7 @@ def _config(check: Check, value: ConverterConfig, key: ConverterConfig) -> SinkC
         auto_create_tables=makes_tables(check),
         schematization=get("snowflake.enable.schematization"),
         auto_evolve=get("auto.evolve"),
+        unknown_fields=get("firn.unknown.fields"),
         tables=TableConfig(TableType(get("firn.table.type")), get("firn.table.cluster.by")),
         batch_records=get("firn.batch.records"),
         batch_bytes=get("firn.batch.bytes"),
@@ -116,6 +117,7 @@ def _metadata(check: Check) -> MetadataConfig:
         offset_and_partition=check.get("snowflake.metadata.offset.and.partition"),
         create_time=check.get("snowflake.metadata.createtime"),
         push_time=check.get("snowflake.streaming.metadata.connectorPushTime"),
+        timestamp=check.get("firn.metadata.timestamp"),
     )
 
 

@@ -109,6 +109,15 @@ TABLES = group(
         "table. Not given: those tables evolve that have ENABLE_SCHEMA_EVOLUTION, as the ones do that the sink makes.",
     ),
     honoured(
+        "firn.unknown.fields",
+        r.one_of("error", "ignore"),
+        "With typed columns, in tables that do not evolve: `error` makes a record bad that has a value for a field "
+        "without a column, as the older schematization does; `ignore` leaves such fields out, as v4's default pipe "
+        "does, and takes tables without RECORD_METADATA.",
+        "error",
+        v4_default="ignore",
+    ),
+    honoured(
         "firn.table.type",
         r.one_of(*TableType),
         "Type of the tables that the sink makes. Interactive ones can only be streamed into (SNOWPIPE_STREAMING), and "
@@ -145,5 +154,12 @@ METADATA = group(
         r.BOOLEAN,
         "The field SnowflakeConnectorPushTime.",
         "true",
+    ),
+    honoured(
+        "firn.metadata.timestamp",
+        r.BOOLEAN,
+        "The field timestamp: the same moment as CreateTime or LogAppendTime, as ISO text in UTC, which "
+        "RECORD_METADATA:timestamp::TIMESTAMP reads. No official connector writes it.",
+        "false",
     ),
 )

@@ -61,8 +61,8 @@ class ColumnMapper:
             batch.refuse_twins(unknown)
             without_name = {field: raw for field, raw in unknown.items() if not _nameable(field)}
             batch.refuse_unknown(without_name, "none can have that name")
-        else:
-            batch.refuse_unknown(unknown, "none is added (auto.evolve)")
+        elif not self._load.leave_out:
+            batch.refuse_unknown(unknown, "none is added (auto.evolve, firn.unknown.fields)")
         absent = batch.absent()
         if self._load.grow:
             self._require(batch, unknown, absent)

@@ -1,7 +1,7 @@
 """RECORD_METADATA for a batch of Kafka records: one JSON text per record, made of whole columns.
 
 Fields, names and order are those of the official connector 2.5.0 (RecordService.processRecord), except that schema_id
-and SnowflakeConnectorPushTime are there for every format and method.
+and SnowflakeConnectorPushTime are there for every format and method, and that `timestamp` can be asked for.
 Not for: converting keys and RECORD_CONTENT (`spark_jobs.sink.decode`), or header values (`header_columns`).
 """
 
@@ -18,6 +18,8 @@ from spark_jobs.sink.metadata.header_columns import header_texts
 
 # Kafka's timestamp types (`firn.kafka.message_columns.RECORDS`); anything else has no timestamp.
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
+# Unix milliseconds of the years that Snowflake's timestamps have.
+_YEAR_1, _YEAR_10000 = -62_135_596_800_000, 253_402_300_800_000
 
 
 def record_metadata(
@@ -49,6 +51,8 @@ def record_metadata(
         parts += [',"offset":', offsets.cast(pa.string()), f',"partition":{partition}']
     if fields.create_time:
         parts += _timestamp(timestamps, timestamp_types)
+    if fields.timestamp:
+        parts += _optional("timestamp", _iso_texts(timestamps, timestamp_types))
     parts += _id("schema_id", schema_ids)
     if fields.push_time:
         parts.append(f',"SnowflakeConnectorPushTime":{push_time}')
@@ -107,6 +111,21 @@ def _timestamp_by_row(timestamps: pa.Int64Array, types: pa.Int32Array) -> pa.Str
     appended = pc.equal(types, LOG_APPEND_TIME)
     text = join([pc.if_else(appended, ',"LogAppendTime":', ',"CreateTime":'), timestamps.cast(pa.string())])
     return pc.if_else(pc.or_(appended, pc.equal(types, CREATE_TIME)), text, "")
+
+
+def _iso_texts(timestamps: pa.Int64Array, types: pa.Int32Array | int) -> pa.StringArray:
+    """JSON texts that a cast to any TIMESTAMP reads; null without a timestamp, and beyond the years that it has.
+
+    Source: https://docs.snowflake.com/en/user-guide/date-time-input-output, "ISO timestamp formats".
+    """
+    known = pc.is_in(pa.array([types]) if isinstance(types, int) else types, pa.array([CREATE_TIME, LOG_APPEND_TIME]))
+    known = pc.and_(known[0] if isinstance(types, int) else known, pc.and_(*_in_years(timestamps)))
+    moments = pc.if_else(known, timestamps, pa.scalar(None, pa.int64())).cast(pa.timestamp("ms"))
+    return join(['"', pc.replace_substring(moments.cast(pa.string()), " ", "T", max_replacements=1), 'Z"'])
+
+
+def _in_years(timestamps: pa.Int64Array) -> tuple[pa.BooleanArray, pa.BooleanArray]:
+    return pc.greater_equal(timestamps, _YEAR_1), pc.less(timestamps, _YEAR_10000)
 
 
 def _headers(headers: pa.ListArray, header_format: HeaderFormat) -> Parts:

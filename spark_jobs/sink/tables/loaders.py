@@ -133,7 +133,7 @@ def _loader_for(namespace: Namespace, config: SinkConfig, table: str, shape: Tab
     grow = shape.evolves if config.auto_evolve is None else config.auto_evolve
     if not grow and not config.value.hoist and {column.name for column in shape.columns} <= {METADATA, CONTENT}:
         raise _without_columns(namespace.qualified(table))
-    return ColumnsLoader(shape.columns, True, grow)
+    return ColumnsLoader(shape.columns, True, grow, leave_out=not grow and config.unknown_fields == "ignore")
 
 
 def _streams(config: SinkConfig) -> bool:

@@ -120,7 +120,8 @@ def _misfits(table: str, columns: Columns, load: TableLoader) -> Iterator[tuple[
     for name in (METADATA,) if isinstance(load, ColumnsLoader) else (METADATA, CONTENT):
         add = f"ALTER TABLE {table} ADD COLUMN {name} VARIANT;"
         if name not in found:
-            yield f"{name}: is missing, expected VARIANT", add
+            if not (isinstance(load, ColumnsLoader) and load.leave_out):
+                yield f"{name}: is missing, expected VARIANT", add
         elif found[name].type.kind is not Kind.VARIANT:
             away = f"ALTER TABLE {table} RENAME COLUMN {name} TO {name}_OLD; "
             yield f"{name}: has type {found[name].type}, expected VARIANT", away + add

@@ -22,12 +22,14 @@ class ColumnsLoader:
     """A column for each first-level field (snowflake.enable.schematization): one text a column.
 
     columns: those of the table, RECORD_METADATA among them; () where it is not made yet. exists: whether it is made.
-    grow: whether columns may be added and changed as records need it.
+    grow: whether columns may be added and changed as records need it. Where they may not, `leave_out` says whether
+    fields without a column are left out, and RECORD_METADATA where the table has none; else they make a record bad.
     """
 
     columns: Columns
     exists: bool
     grow: bool
+    leave_out: bool = False
 
 
 @dataclass(frozen=True)

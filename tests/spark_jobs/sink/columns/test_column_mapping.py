@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -79,6 +80,13 @@ def test_no_value_is_left_out_unsaid() -> None:
     ]
     assert "'street'" in result.bad[0].detail
     assert "column AGE" in result.bad[2].detail
+
+
+def test_fields_without_a_column_are_left_out_where_that_is_asked_for() -> None:
+    leaving = replace(LOAD, leave_out=True)
+    result = mapped(leaving, {"city": "a", "street": "b"}, {"street": "b"}, {"age": 1000})
+    assert rows(result)[:2] == [None, ["a", None, None]]
+    assert [(bad.row, bad.reason) for bad in result.bad] == [(2, "unfitting_value")]
 
 
 def test_two_fields_for_one_column_are_bad_only_where_both_have_a_value() -> None:

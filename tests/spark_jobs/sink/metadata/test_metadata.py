@@ -100,6 +100,22 @@ def test_timestamp_types_by_row() -> None:
     assert "CreateTime" not in metadata(timestamp_types=-1)[0]
 
 
+def test_the_timestamp_is_iso_text_in_utc_where_it_is_asked_for() -> None:
+    asked = MetadataConfig(create_time=False, timestamp=True)
+    moments = [1_722_513_845_678, 0, -1, 253_402_300_800_000, -62_135_596_800_000]
+    rows = metadata(5, fields=asked, timestamps=moments, timestamp_types=[0, 1, -1, 0, 0])
+    assert [row.get("timestamp") for row in rows] == [
+        "2024-08-01T12:04:05.678Z",
+        "1970-01-01T00:00:00.000Z",
+        None,  # a record without a timestamp
+        None,  # year 10000
+        "0001-01-01T00:00:00.000Z",
+    ]
+    assert metadata(fields=asked)[0]["timestamp"] == "1970-01-01T00:00:01.000Z"
+    assert "timestamp" not in metadata(fields=asked, timestamp_types=-1)[0]
+    assert "timestamp" not in metadata()[0]
+
+
 @pytest.mark.parametrize("flags", [*itertools.product([True, False], repeat=4)], ids=str)
 def test_each_flag_takes_its_own_fields_away(flags: tuple[bool, ...]) -> None:
     topic, offset, create_time, push_time = flags

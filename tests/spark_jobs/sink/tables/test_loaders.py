@@ -43,6 +43,9 @@ def test_typed_columns_want_a_table_that_has_some_or_may_get_some(
     more = (*columns, Column("A", column_type("DATE")))
     assert loader_of(monkeypatch, TYPED, TableShape(more)) == ColumnsLoader(more, True, False)
     assert loader_of(monkeypatch, TYPED, None) == ColumnsLoader((), False, True)
+    ignoring = replace(TYPED, unknown_fields="ignore")
+    assert loader_of(monkeypatch, ignoring, TableShape(more)) == ColumnsLoader(more, True, False, leave_out=True)
+    assert loader_of(monkeypatch, ignoring, TableShape(more, evolves=True)) == ColumnsLoader(more, True, True)
 
 
 def test_a_hoisted_field_may_be_the_content(monkeypatch: pytest.MonkeyPatch) -> None:

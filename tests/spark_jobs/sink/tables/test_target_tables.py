@@ -167,3 +167,10 @@ def test_defaults_and_numbered_columns_need_no_value(stack) -> None:
     assert (numbered.generated, numbered.default, numbered.required) == (True, None, False)
     assert (state.generated, state.default, state.required) == (False, "'new'", False)
     assert plain.required
+
+
+def test_a_table_without_metadata_is_fit_where_what_has_no_column_is_left_out() -> None:
+    columns = (column("ID NUMBER"),)
+    check_columns("T", columns, ColumnsLoader(columns, exists=True, grow=False, leave_out=True))
+    with pytest.raises(ConfigError, match="RECORD_METADATA: is missing"):
+        check_columns("T", columns, columns_load(columns))
