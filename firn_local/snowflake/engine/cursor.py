@@ -26,6 +26,7 @@ from firn_local.snowflake.engine import (
     stream_reads,
     task_history,
     temporary_objects,
+    text_functions,
     touched_rows,
     usage_views,
 )
@@ -220,6 +221,7 @@ class _Execution:
         tree = task_history.resolved(session, tree)
         tree = temporary_objects.localise(session, stream_reads.resolved(session, tree))
         tree = positional_columns.paths(positional_columns.named(session, tree))
+        tree = text_functions.texts(tree)
         tree = column_values.short_casts(column_values.fitted(session, tree, statement))
         tree = context_functions.wide_numbers(context_functions.variants(tree))
         tree = context_functions.streams_with_data(session, context_functions.fill_in(session, tree))
