@@ -183,7 +183,7 @@ class ExportConfig:
 
     name: str
     sources: tuple[SourceConfig, ...]
-    snowflake: SnowflakeConfig = SnowflakeConfig()
+    snowflake: SnowflakeConfig = field(default_factory=SnowflakeConfig)
     proxy: ProxyConfig | None = None
     kafka: tuple[KafkaProperty, ...] = field(default=(), repr=False)
     key: MessageConfig = MessageConfig(MessageFormat.STRING)
