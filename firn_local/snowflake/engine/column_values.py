@@ -1,4 +1,4 @@
-"""What a column takes: texts no longer than declared, and a VARIANT's value as a value of the column's type.
+"""What a column takes: texts no longer than declared, whole numbers rounded, and a VARIANT's value as of its type.
 
 INSERT, COPY with a transformation and UPDATE are checked where they name the value of a column; MERGE and
 MATCH_BY_COLUMN_NAME are not. Source: https://docs.snowflake.com/en/sql-reference/data-types-text and
@@ -87,6 +87,8 @@ def _columns(session: Session, full_name: str) -> list[KnownColumn]:
 
 def _taken(value: Expr, column: KnownColumn) -> Expr:
     """`value` as the column takes it."""
+    if column.is_whole and not isinstance(value, (exp.Literal, exp.Null)) and value.name.upper() != "DEFAULT":
+        return exp.cast(value.copy(), exp.DataType.Type.INT128 if column.is_wide else exp.DataType.Type.BIGINT)
     if not column.is_semi_structured and _is_path(value):
         value = exp.cast(value.copy(), exp.DataType.Type.TEXT)
     if column.longest is None or _cast_length(value) <= column.longest:

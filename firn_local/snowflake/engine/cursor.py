@@ -26,12 +26,12 @@ from firn_local.snowflake.engine import (
     stream_reads,
     task_history,
     temporary_objects,
-    text_functions,
     touched_rows,
     usage_views,
 )
 from firn_local.snowflake.engine.family import Dispatcher, Handler
 from firn_local.snowflake.engine.login_session import Session
+from firn_local.snowflake.functions import rewriting
 from firn_local.snowflake.privileges import enforcement, requirements
 from firn_local.snowflake.privileges.requirements import Needs
 from firn_local.snowflake.sql import parsing
@@ -221,12 +221,11 @@ class _Execution:
         tree = task_history.resolved(session, tree)
         tree = temporary_objects.localise(session, stream_reads.resolved(session, tree))
         tree = positional_columns.paths(positional_columns.named(session, tree))
-        tree = text_functions.texts(tree)
         tree = column_values.short_casts(column_values.fitted(session, tree, statement))
         tree = context_functions.wide_numbers(context_functions.variants(tree))
         tree = context_functions.streams_with_data(session, context_functions.fill_in(session, tree))
         self._cursor.check_db_and_schema(tree)
-        return tree
+        return rewriting.rewritten(tree)
 
     def translated(self, tree: Expr) -> Expr:
         """The tree in DuckDB's dialect."""

@@ -23,6 +23,7 @@ LOCKED = (625, "57014")
 NUMERIC = (100038, "22018")
 NULL_IN_COLUMN = (100072, "22000")
 OUT_OF_RANGE = (100046, "22003")
+DIVISION = (100051, "22012")
 TOO_LONG = (100078, "22000")
 RESOURCES = (300005, "53200")
 INTERNAL = (300002, "XX000")
@@ -140,6 +141,8 @@ _RULES = [
     _Rule(duckdb.ConversionException, r"Could not cast value (\S+ to DECIMAL.*)", OUT_OF_RANGE, _RANGE),
     _Rule(duckdb.ConversionException, r"(.*)", NUMERIC, "{0}"),
     _Rule(duckdb.InvalidInputException, r"(String '.*' is too long and would be truncated)", TOO_LONG, "{0}"),
+    _Rule(duckdb.InvalidInputException, r"(Division by zero)", DIVISION, "{0}"),
+    _Rule(duckdb.InvalidInputException, r"Number out of representable range: (.*)", OUT_OF_RANGE, _RANGE),
     _Rule(duckdb.OutOfRangeException, r"(.*)", OUT_OF_RANGE, _RANGE),
     _Rule(duckdb.InterruptException, r"(.*)", CANCELED, "SQL execution canceled"),
     _Rule(duckdb.OutOfMemoryException, r"(.*)", RESOURCES, "Processing aborted, out of memory: {0}"),

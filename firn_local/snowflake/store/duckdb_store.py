@@ -18,6 +18,7 @@ from fakesnow import info_schema, macros
 from fakesnow.instance import GLOBAL_DATABASE_NAME, FakeSnow
 from fakesnow.transforms import show, stage
 
+from firn_local.snowflake.functions import macros as functions
 from firn_local.snowflake.store import catalog_views
 
 # What a stream is about: the commits that changed tracked tables, and how far streams were consumed.
@@ -58,7 +59,7 @@ class Store(FakeSnow):
         stage.LOCAL_BUCKET_PATH = str(self.stages_dir)
         self.duck_conn = _open(self.data_dir / "tmp", memory_limit, threads)
         self._attach_all()
-        self.duck_conn.execute("CREATE SCHEMA IF NOT EXISTS _fs_global._firn")
+        self.duck_conn.execute(functions.creation_sql())
 
     def query(self, sql: str, params: list[Any] | None = None) -> list[tuple[Any, ...]]:
         """Run a statement of our own on a connection of its own: outside every session's transaction."""

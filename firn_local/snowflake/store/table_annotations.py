@@ -49,6 +49,16 @@ class KnownColumn:
         """Whether it holds VARIANT, OBJECT or ARRAY."""
         return self.duck_type == "JSON"
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether it holds whole numbers of 38 digits."""
+        return self.duck_type == "HUGEINT"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it holds whole numbers."""
+        return self.duck_type in {"HUGEINT", "BIGINT", "INTEGER"}
+
 
 def place_of(full_name: str, temporary: AbstractSet[str]) -> Place:
     """(database, schema, table) of DuckDB for a table; those in `temporary` (full names) lie elsewhere."""

@@ -1,53 +1,58 @@
-"""Functions that make or measure texts, where DuckDB has others: TO_VARCHAR with a format, OCTET_LENGTH, HASH.
+"""Functions that make or measure texts, where DuckDB has others: TO_VARCHAR, OCTET_LENGTH.
 
 Source: https://docs.snowflake.com/en/sql-reference/functions/to_char, .../sql-reference/sql-format-models,
-.../functions/octet_length, .../functions/hash. Formats of dates and times, and of BINARY; those of numbers are refused.
+.../functions/octet_length. Formats of dates and times, and of BINARY; those of numbers are refused.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 
 from sqlglot import Expr, exp
 
-from firn_local.snowflake.sql.sql_errors import compilation_error
+from firn_local.snowflake.functions.variants import text
+from firn_local.snowflake.sql.sql_errors import compilation_error, unsupported
 
-_DATES = {"YYYY": "%Y", "MM": "%m", "DD": "%d"}
-_TIMES = {"HH24": "%H", "MI": "%M", "SS": "%S"}
+_DATES = {"YYYY": "%Y", "YY": "%y", "MMMM": "%B", "MON": "%b", "MM": "%m", "DD": "%d", "DY": "%a"}
+_TIMES = {"HH24": "%H", "HH12": "%I", "MI": "%M", "SS": "%S", "AM": "%p", "PM": "%p"}
+_OF_BYTES = {"HEX": "hex", "BASE64": "to_base64", "UTF-8": "decode"}
 _ZONES = {"TZH:TZM": "+00:00", "TZHTZM": "+0000"}  # sessions are in UTC
-_ELEMENT = re.compile(rf'{"|".join((*_DATES, *_TIMES, *_ZONES))}|FF[0-9]?|"[^"]*"|[^A-Za-z"]', re.IGNORECASE)
+_NAMED = "|".join((*_DATES, *_TIMES, *_ZONES))
+_ELEMENT = re.compile(rf'{_NAMED}|FF[0-9]?|"[^"]*"|[^A-Za-z"]', re.IGNORECASE)
 # What sqlglot makes of a format where it knows that the value is a time.
 _PARSED = {
     **{text: name for name, text in {**_DATES, **_TIMES}.items()},
     **{"%f_zero": "FF0", "%f_three": "FF3", "%f": "FF6", "%f_nine": "FF9", "%:z": "TZH:TZM", "%z": "TZHTZM"},
 }
-_PARSED_ELEMENT = re.compile(r"%f_[a-z]+|%:z|%.|[^%]")
-_SIGNED, _DIGITS, _KNOWN_DIGITS = 2**63, 9, 6
+_PARSED_ELEMENT = re.compile(rf"%f_[a-z]+|%:z|%.|{_NAMED}|[^%]", re.IGNORECASE)
+_DIGITS, _KNOWN_DIGITS = 9, 6
 
 
-def texts(expression: Expr) -> Expr:
-    """These functions as DuckDB has them (changed in place)."""
-    for node in list(expression.find_all(exp.ToChar, exp.TimeToStr, exp.ByteLength, exp.Anonymous)):
-        if isinstance(node, exp.ByteLength):
-            node.replace(exp.Anonymous(this="strlen", expressions=[exp.cast(node.this.copy(), "text")]))
-        elif isinstance(node, exp.ToChar | exp.TimeToStr) and isinstance(node.args.get("format"), exp.Literal):
-            node.replace(_formatted(node.this.copy(), _elements(node)))
-        elif isinstance(node, exp.Anonymous) and node.name.upper() == "HASH":
-            unsigned = exp.Anonymous(this="hash", expressions=node.expressions)
-            wide = exp.cast(unsigned, exp.DataType.Type.INT128)
-            node.replace(exp.paren(exp.Sub(this=wide, expression=exp.Literal.number(_SIGNED))))
-    return expression
+def written(node: exp.ToChar | exp.TimeToStr) -> Expr:
+    """TO_VARCHAR and TO_CHAR; a format is a constant."""
+    given = node.args.get("format")
+    if given is None:
+        return text(node.this)
+    if not isinstance(given, exp.Literal):
+        raise unsupported("TO_VARCHAR", "a format that is not a constant text")
+    if (function := _OF_BYTES.get(given.name.upper())) is not None:
+        return exp.Anonymous(this=function, expressions=[node.this.copy()])
+    return _formatted(node.this.copy(), _elements(node))
+
+
+def octets(node: exp.ByteLength) -> Expr:
+    """OCTET_LENGTH."""
+    return exp.Anonymous(this="strlen", expressions=[text(node.this)])
 
 
 def _elements(node: exp.ToChar | exp.TimeToStr) -> list[str]:
     """The elements of the format under Snowflake's names; constant texts are in quotes."""
     model = node.args["format"].name
-    if model.upper() == "HEX":
-        return [model.upper()]
     if isinstance(node, exp.TimeToStr):
         found = _PARSED_ELEMENT.findall(model)
-        elements = [_PARSED.get(each, "" if each.startswith("%") else f'"{each}"') for each in found]
+        elements = [_PARSED.get(each, "" if each.startswith("%") else _plain(each)) for each in found]
     else:
         elements = _ELEMENT.findall(model)
         elements = elements if "".join(elements) == model else []
@@ -56,9 +61,12 @@ def _elements(node: exp.ToChar | exp.TimeToStr) -> list[str]:
     return elements
 
 
+def _plain(each: str) -> str:
+    """An element that sqlglot did not know, or a text."""
+    return each if each.upper() in {**_DATES, **_TIMES, **_ZONES} else f'"{each}"'
+
+
 def _formatted(value: Expr, elements: list[str]) -> Expr:
-    if elements == ["HEX"]:
-        return exp.Anonymous(this="hex", expressions=[value])
     if any(each.upper() in _DATES for each in elements):
         moment: Expr = exp.cast(value, "timestamp")
     else:  # a TIME, to which DuckDB's strftime needs a day
@@ -82,3 +90,10 @@ def _element(moment: Expr, element: str) -> Expr:
 
 def _strftime(moment: Expr, text: str) -> Expr:
     return exp.Anonymous(this="strftime", expressions=[moment.copy(), exp.Literal.string(text)])
+
+
+BY_NODE: dict[type[Expr], Callable[..., Expr | None]] = {
+    exp.ToChar: written,
+    exp.TimeToStr: written,
+    exp.ByteLength: octets,
+}

@@ -1,0 +1,99 @@
+"""FLATTEN with each of its arguments: the rows that Snowflake documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.firn_local.snowflake.in_process import Connection, InProcess, run
+
+CASES: list[tuple[str, list[tuple[Any, ...]]]] = [
+    (
+        "SELECT f.INDEX, f.VALUE::INT, f.KEY, f.PATH FROM TABLE(FLATTEN(INPUT => PARSE_JSON('[1,77]'))) f ORDER BY 1",
+        [(0, 1, None, "[0]"), (1, 77, None, "[1]")],
+    ),
+    (
+        "SELECT f.KEY, f.PATH, f.INDEX, f.VALUE FROM TABLE(FLATTEN(INPUT => "
+        'PARSE_JSON(\'{"a":1,"b":[77,88]}\'), OUTER => TRUE)) f ORDER BY 1',
+        [("a", "a", None, "1"), ("b", "b", None, "[77,88]")],
+    ),
+    (
+        "SELECT f.INDEX, f.PATH, f.VALUE, f.THIS FROM TABLE(FLATTEN(INPUT => "
+        "PARSE_JSON('{\"a\":1,\"b\":[77,88]}'), PATH => 'b')) f ORDER BY 1",
+        [(0, "b[0]", "77", "[77,88]"), (1, "b[1]", "88", "[77,88]")],
+    ),
+    (
+        "SELECT f.SEQ, f.KEY, f.PATH, f.INDEX, f.VALUE, f.THIS FROM TABLE(FLATTEN(INPUT => PARSE_JSON('[]'))) f",
+        [],
+    ),
+    (
+        "SELECT f.KEY, f.PATH, f.INDEX, f.VALUE, f.THIS FROM TABLE(FLATTEN(INPUT => PARSE_JSON('[]'), OUTER "
+        "=> TRUE)) f",
+        [(None, "", None, None, "[]")],
+    ),
+    (
+        'SELECT f.KEY, f.PATH, f.VALUE FROM TABLE(FLATTEN(INPUT => PARSE_JSON(\'{"a":1, "b":[77,88], "c": '
+        '{"d":"X"}}\'), RECURSIVE => TRUE)) f ORDER BY PATH',
+        [
+            ("a", "a", "1"),
+            ("b", "b", "[77,88]"),
+            (None, "b[0]", "77"),
+            (None, "b[1]", "88"),
+            ("c", "c", '{"d":"X"}'),
+            ("d", "c.d", '"X"'),
+        ],
+    ),
+    (
+        'SELECT f.KEY, f.PATH FROM TABLE(FLATTEN(INPUT => PARSE_JSON(\'{"a":1, "b":[77,88], "c": {"d":"X"}}\'),'
+        " RECURSIVE => TRUE, MODE => 'OBJECT')) f ORDER BY PATH",
+        [("a", "a"), ("b", "b"), ("c", "c"), ("d", "c.d")],
+    ),
+    (
+        "SELECT COUNT(*) FROM TABLE(FLATTEN(INPUT => PARSE_JSON('[1]'), MODE => 'OBJECT')) f",
+        [(0,)],
+    ),
+    (
+        "SELECT t.id, f.value::INT FROM (SELECT 1 id, PARSE_JSON('[1,2]') a UNION ALL SELECT 2, "
+        "PARSE_JSON('[]') UNION ALL SELECT 3, NULL) t, LATERAL FLATTEN(INPUT => t.a, OUTER => TRUE) f ORDER "
+        "BY 1, 2",
+        [(1, 1), (1, 2), (2, None), (3, None)],
+    ),
+    (
+        "SELECT t.id, f.value::INT FROM (SELECT 1 id, PARSE_JSON('{\"x\":[1,2]}') a UNION ALL SELECT 2, "
+        "PARSE_JSON('{}')) t, LATERAL FLATTEN(t.a:x) f ORDER BY 1, 2",
+        [(1, 1), (1, 2)],
+    ),
+    (
+        "SELECT t.id, f.value:k::VARCHAR, g.value::INT FROM (SELECT 1 id, "
+        'PARSE_JSON(\'{"x":[{"k":"p","l":[1,2]}]}\') a) t, LATERAL FLATTEN(INPUT => t.a:x) f, LATERAL '
+        "FLATTEN(INPUT => f.value:l) g ORDER BY 3",
+        [(1, "p", 1), (1, "p", 2)],
+    ),
+    (
+        'SELECT t.id, value::VARCHAR FROM (SELECT 1 id, PARSE_JSON(\'{"x":["p"]}\') a) t LEFT JOIN LATERAL '
+        "FLATTEN(INPUT => t.a, PATH => 'x') f ON TRUE",
+        [(1, "p")],
+    ),
+    (
+        'SELECT TYPEOF(f.value), f.value::INT, f.index FROM (SELECT PARSE_JSON(\'{"l":["1"]}\') v) t, LATERAL '
+        "FLATTEN(INPUT => t.v:l) f WHERE f.value::INT = 1",
+        [("VARCHAR", 1, 0)],
+    ),
+    (
+        "SELECT value:a::INT FROM (SELECT PARSE_JSON('[{\"a\":1}]') v) t, TABLE(FLATTEN(t.v))",
+        [(1,)],
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def c(server: InProcess) -> Iterator[Connection]:
+    with server.connect() as connection:
+        yield connection
+
+
+@pytest.mark.parametrize(("sql", "rows"), CASES)
+def test_the_documented_rows_come_back(c: Connection, sql: str, rows: list[tuple[Any, ...]]) -> None:
+    assert run(c, sql) == rows
