@@ -148,11 +148,14 @@ class RowLoader:
             channels = self._channels(batches)
             alive = [batch for batch in batches if _key(batch) in channels]
             try:
-                loads = [
-                    self._prepared(pipe, group, pipe in careful, hopeless.get(pipe))
-                    for pipe, group in _by_pipe(alive).items()
-                ]
-                self._commit(loads, channels)
+                # No table changes between the plan and the commit: that would pass for a fault of the rows, and an
+                # ALTER of DuckDB's beside an INSERT fails.
+                with self._session.store.ddl_lock:
+                    loads = [
+                        self._prepared(pipe, group, pipe in careful, hopeless.get(pipe))
+                        for pipe, group in _by_pipe(alive).items()
+                    ]
+                    self._commit(loads, channels)
             except _Refused as refused:
                 if refused.pipe in careful:
                     hopeless[refused.pipe] = str(refused)
