@@ -56,22 +56,31 @@ def _referred(client: SchemaRegistryClient, reference: SchemaReference) -> Schem
     return client.get_version(reference.subject or "", reference.version or -1).schema
 
 
-def find_id(client: SchemaRegistryClient, subject: str, schema: str) -> int | None:
-    """The id under which `subject` already holds exactly this Avro schema, or None."""
+def find_id(client: SchemaRegistryClient, subject: str, schema: str, kind: SchemaKind = "AVRO") -> int | None:
+    """The id under which `subject` already holds exactly this schema, or None."""
     try:
         with registry_errors(client, f"subject {subject}"):
-            return client.lookup_schema(subject, Schema(schema, "AVRO")).schema_id
+            return client.lookup_schema(subject, Schema(schema, kind)).schema_id
     except UnknownSchemaError:
         return None
 
 
-def register(client: SchemaRegistryClient, subject: str, schema: str) -> int:
-    """Register an Avro schema (JSON text) under `subject` and give its id; the same schema keeps its id.
+def latest_text(client: SchemaRegistryClient, subject: str) -> str | None:
+    """The newest schema of a subject as it was registered; None for a subject without versions."""
+    try:
+        with registry_errors(client, f"subject {subject}"):
+            return client.get_latest_version(subject).schema.schema_str
+    except UnknownSchemaError:
+        return None
+
+
+def register(client: SchemaRegistryClient, subject: str, schema: str, kind: SchemaKind = "AVRO") -> int:
+    """Register a schema (its text) under `subject` and give its id; the same schema keeps its id.
 
     Raises IncompatibleSchemaError with the registry's reasons, ConfigError for a schema the registry cannot parse.
     """
     with registry_errors(client, f"subject {subject}"):
-        return client.register_schema(subject, Schema(schema, "AVRO"))
+        return client.register_schema(subject, Schema(schema, kind))
 
 
 def is_compatible(client: SchemaRegistryClient, subject: str, schema: str) -> bool:

@@ -1,0 +1,1 @@
+"""Snowflake changes into Kafka topics: the export job and what its tasks do."""
