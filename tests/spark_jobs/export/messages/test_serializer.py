@@ -146,9 +146,7 @@ def test_debezium_tells_creates_updates_deletes_and_first_rows() -> None:
 def test_an_update_of_the_key_is_a_delete_a_tombstone_and_a_create() -> None:
     old, new = {**ROW, "ID": 1}, {**ROW, "ID": 2}
     config = replace(PLAIN, envelope=Envelope.DEBEZIUM)
-    found = outputs(
-        change(old, "DELETE", is_update=True), change(new, before=old, is_update=True), config=config
-    )
+    found = outputs(change(old, "DELETE", is_update=True), change(new, before=old, is_update=True), config=config)
     assert [(each.key, each.value and json.loads(each.value)["op"]) for each in found] == [
         (b"1", "d"),
         (b"1", None),
@@ -158,9 +156,7 @@ def test_an_update_of_the_key_is_a_delete_a_tombstone_and_a_create() -> None:
 
 def test_the_change_envelope_is_that_of_a_plain_loop() -> None:
     config = replace(PLAIN, envelope=Envelope.CHANGE)
-    first, gone, tombstone = outputs(
-        change(ROW, "DELETE", is_update=True), change(ROW, "DELETE"), config=config
-    )
+    first, gone, tombstone = outputs(change(ROW, "DELETE", is_update=True), change(ROW, "DELETE"), config=config)
     assert json.loads(first.value or b"") == {
         "timestamp": "2023-11-14T22:13:20.000+00:00",
         "action": "DELETE",
@@ -192,7 +188,12 @@ def test_avro_of_every_envelope_is_read_back(envelope: Envelope) -> None:
 def test_json_schema_describes_its_values(envelope: Envelope) -> None:
     registry = FakeRegistry()
     config = replace(PLAIN, value=MessageConfig(MessageFormat.JSON_SCHEMA), envelope=envelope)
-    columns = (*ORDERS, SourceColumn("AT", "TIMESTAMP_NTZ(9)"), SourceColumn("X", "FLOAT"), SourceColumn("V", "VARIANT"))
+    columns = (
+        *ORDERS,
+        SourceColumn("AT", "TIMESTAMP_NTZ(9)"),
+        SourceColumn("X", "FLOAT"),
+        SourceColumn("V", "VARIANT"),
+    )
     serializer = with_registry(config, registry, {1: columns})
     row = {**ROW, "AT": "2026-01-02T03:04:05.123456789", "X": "NaN", "V": {"a": [1]}}
     for each in (row, {**row, "AT": None, "X": None, "V": None, "STATUS": None}):
