@@ -34,6 +34,11 @@ def task(export: str, source: str) -> str:
     return _named("FIRN_TASK", export, source)
 
 
+def control_name(export: str) -> str:
+    """The name of its rows in FIRN_REQUESTS and FIRN_SINKS: no sink's name has a colon."""
+    return f"export:{export}"
+
+
 def query_tag(export: str) -> str:
     """The QUERY_TAG of every statement of an export, by which its cost is found."""
     return f"firn export {export}"
