@@ -14,15 +14,16 @@ import os
 import textwrap
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from firn import proxy
 from firn.channels.faults import ChannelInvalidError, translated
+from firn.channels.lines import Lines
 from firn.channels.recorded import ChannelSeen
 from firn.channels.tokens import Token
 from firn.errors import ConfigError, FirnError, TransientError
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
     from snowflake.ingest.streaming import StreamingIngestClient
     from snowflake.ingest.streaming.channel_status import ChannelStatus
     from snowflake.ingest.streaming.streaming_ingest_channel import StreamingIngestChannel
-
-Row: TypeAlias = msgspec.Raw
-"""One JSON object in UTF-8, without a line break."""
 
 ADDRESS_NAMED_BY = "FIRN_SNOWFLAKE_STREAMING_URL, or snowflake.url.name of the connector"
 LOOK_SECONDS = 0.25
@@ -190,7 +188,7 @@ class OpenChannel:
     def __init__(self, client: ChannelClient, name: str, channel: StreamingIngestChannel, seen: ChannelSeen) -> None:
         self._client, self.name, self._channel, self.seen = client, name, channel, seen
 
-    def append(self, rows: Sequence[Row], first: Token, last: Token) -> None:
+    def append(self, rows: Lines, first: Token, last: Token) -> None:
         """Take rows, in order: tokens of the first and the last one. They are durable when the token has passed them.
 
         Raises BackpressureError where none was taken, and ChannelInvalidError, also for rows before these.
@@ -200,7 +198,7 @@ class OpenChannel:
                 self._channel.append_rows(rows, str(first), str(last))
             except ValueError:
                 # Where a pipe says how it reads bytes, the SDK looks at the fields of every row for some to encode.
-                self._channel.append_rows(list(map(_FIELDS.decode, rows)), str(first), str(last))
+                self._channel.append_rows(list(map(_FIELDS.decode, rows.each())), str(first), str(last))
 
     def push(self) -> None:
         """Send what was appended now, without waiting for more. Raises ChannelInvalidError."""

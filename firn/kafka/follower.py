@@ -11,7 +11,7 @@ knows Kafka's ends. Whether the topic is still the one that was meant: `firn.kaf
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
@@ -119,8 +119,8 @@ class Follower:
             for message in found:
                 self._take_one(poll, message)
         else:
-            for where, of_one in groupby(found, _place):
-                poll.add(TopicPartition(*where), list(of_one))
+            for messages in _by_partition(found):
+                poll.add(TopicPartition(*_place(messages[0])), messages)
         self._faults.clear()
 
     def _take_one(self, poll: _Poll, message: Message) -> None:
@@ -172,6 +172,19 @@ class _Poll:
         rows = {where: columns.batch() for where, columns in self._columns.items()}
         wheres = sorted(rows.keys() | self._passed)
         return [FollowedBatch(where, rows.get(where), self._positions[where]) for where in wheres]
+
+
+def _by_partition(found: list[Message]) -> Iterator[list[Message]]:
+    """Runs of messages of one partition. Mostly it is one run: librdkafka hands over fetch by fetch."""
+    places = list(zip(map(Message.topic, found), map(Message.partition, found), strict=True))
+    if places.count(places[0]) == len(places):
+        yield found
+        return
+    start = 0
+    for _, run in groupby(places):
+        stop = start + len(list(run))
+        yield found[start:stop]
+        start = stop
 
 
 def _place(message: Message) -> tuple[str, int]:

@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import Message
 
@@ -35,24 +36,31 @@ _HeaderLists = list[list[tuple[str, bytes | None]] | None]
 
 
 class MessageColumns:
-    """The records of one batch, as they are added. size: bytes of keys, values and headers."""
+    """The records of one batch, as they are added. size: bytes of keys, values and headers.
+
+    No message is kept: their memory is used again by those that come next, while it is in the processor's cache.
+    """
 
     def __init__(self) -> None:
-        self.size = 0
-        self._messages: list[Message] = []
+        self.size = self._count = 0
+        self._offsets: list[npt.NDArray[np.int64]] = []
+        self._times: list[npt.NDArray[np.int64]] = []  # what a timestamp is, and its milliseconds, in turns
         self._keys: list[bytes | None] = []
         self._values: list[bytes | None] = []
         self._headers = _Headers()
         self._faults: dict[int, str] = {}
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return self._count
 
     def add(self, messages: list[Message]) -> None:
         """Take over more messages, none of which is an error."""
         keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
-        headers = self._headers_of(messages)
-        self._messages += messages
+        headers, count = self._headers_of(messages), len(messages)
+        self._offsets.append(np.fromiter(map(Message.offset, messages), np.int64, count))
+        times = chain.from_iterable(map(Message.timestamp, messages))
+        self._times.append(np.fromiter(times, np.int64, 2 * count))
+        self._count += count
         self._keys += keys
         self._values += values
         self.size += _size(keys) + _size(values) + self._headers.add(headers)
@@ -74,19 +82,18 @@ class MessageColumns:
 
     def batch(self) -> pa.RecordBatch:
         """The records as columns."""
-        count, messages = len(self._messages), self._messages
-        times = np.fromiter(chain.from_iterable(map(Message.timestamp, messages)), np.int64, 2 * count)
+        times = np.concatenate(self._times)
         kinds = times[::2].astype(np.int32) - 1  # librdkafka: 0 none, 1 creation, 2 append
         columns = [
-            pa.array(np.fromiter(map(Message.offset, messages), np.int64, count)),
+            pa.array(np.concatenate(self._offsets)),
             pa.array(times[1::2].copy()),
             pa.array(kinds),
             binary_array(self._keys),
             binary_array(self._values),
             self._headers.array(),
-            pa.array([self._faults.get(row) for row in range(count)], pa.string())
+            pa.array([self._faults.get(row) for row in range(len(self))], pa.string())
             if self._faults
-            else pa.nulls(count, pa.string()),
+            else pa.nulls(len(self), pa.string()),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=RECORDS)
 

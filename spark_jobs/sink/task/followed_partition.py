@@ -90,6 +90,11 @@ class FollowedPartition:
         return bool(self._held)
 
     @property
+    def held(self) -> int:
+        """Bytes of rows that wait for room."""
+        return sum(column.nbytes for _, columns, _ in self._held for column in columns)
+
+    @property
     def ended(self) -> Stopped | Cut | SchemaChangeRequest | SuspectedStaleSchema | RowErrors | None:
         """Why nothing more of the partition can be taken by this task, if so."""
         return self.row_errors or self._rows.schema_report or self._rows.ended

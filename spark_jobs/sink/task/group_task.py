@@ -46,6 +46,11 @@ PASS_SECONDS = 0.05
 """Between two passes, at least: what comes meanwhile is taken together."""
 LOOK_SECONDS = 0.25
 """Between two looks at the channels that have rows on their way."""
+OFFER_SECONDS = 0.2
+"""Between two offers of rows to a channel without room: a full one has work for longer."""
+MOST_HELD = 16 * 1024 * 1024
+"""Bytes of a partition's rows that wait for room while others are fetched; beyond that the partition is paused, which
+costs: librdkafka throws away what it has fetched of it."""
 REPORT_SECONDS, SIGN_SECONDS = 1.0, 10.0
 """Between two reports of a partition that moves, and of any."""
 SETTLE_SECONDS = 60.0
@@ -181,7 +186,7 @@ class GroupTask:
         self._paused: set[TopicPartition] = set()
         self._reported: dict[TopicPartition, int] = {}
         now = clock()
-        self._last_batch = self._passed = self._collected = now
+        self._last_batch = self._passed = self._collected = self._offered = now
         self._looked = self._signed = self._report_at = float("-inf")
         self._closing_since: float | None = None
 
@@ -232,37 +237,48 @@ class GroupTask:
 
     def _pass(self) -> None:
         """Take what has come, and hand it on."""
-        saturated = [each for each in self._partitions.values() if each.saturated]
+        full = {where for where, each in self._partitions.items() if each.saturated}
         self._wait(PASS_SECONDS - (self._clock() - self._passed))
-        batches = self._fetch(PASS_SECONDS if saturated else LOOK_SECONDS)
+        batches = self._fetch(self._offered + OFFER_SECONDS - self._clock() if full else LOOK_SECONDS)
         self._passed = self._clock()
         if batches:
             self._last_batch = self._passed
             self._confirm(sorted({each.where.topic for each in batches}))
         for each in batches:
             self._partitions[each.where].take(each)
-        touched = {each.where for each in batches} | {each.where for each in saturated}
-        for where in sorted(touched):
-            self._safely(self._partitions[where], FollowedPartition.release)
+        self._release({each.where for each in batches}, full)
         self._balance()
         if self._passed - self._collected > COLLECT_SECONDS:
             self._collected = self._passed
             gc.collect()  # a worker has no other collection (`daemon`)
 
     def _fetch(self, seconds: float) -> list[FollowedBatch]:
+        """What comes within so many seconds; nothing where there is no place for it."""
         members = self._partitions.values()
-        if self._closing or sum(each.state.waiting for each in members) > MOST_WAITING:
+        if all(each.saturated or each.done or each.ended for each in members):
+            self._wait(seconds)
+            return []
+        if self._closing or sum(each.state.waiting + each.held for each in members) > MOST_WAITING:
             self._wait(PASS_SECONDS)
             return []
-        return self._source.poll(seconds)
+        return self._source.poll(max(0.0, seconds))
+
+    def _release(self, fetched: set[TopicPartition], full: set[TopicPartition]) -> None:
+        """Write rows of what was fetched; where rows of before wait for room, from time to time."""
+        due = self._passed - self._offered >= OFFER_SECONDS
+        for where in sorted(fetched - full | (full if due else set())):
+            self._safely(self._partitions[where], FollowedPartition.release)
+        if due:
+            self._offered = self._passed
 
     def _wait(self, seconds: float) -> None:
         if seconds > 0:
             time.sleep(seconds)
 
     def _balance(self) -> None:
-        """Partitions whose channel has no room rest; others go on."""
-        full = {where for where, each in self._partitions.items() if each.saturated}
+        """Partitions of which much waits for room rest until it is gone; others go on."""
+        members = self._partitions.items()
+        full = {at for at, each in members if each.saturated and (at in self._paused or each.held > MOST_HELD)}
         if paused := full - self._paused:
             self._source.pause(paused)
         if resumed := self._paused - full:

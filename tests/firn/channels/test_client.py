@@ -13,13 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from cryptography.hazmat.primitives import serialization
 from pydantic import SecretStr
 
 from firn.channels.client import ChannelClient, ClientOptions, OpenChannel, client_properties
 from firn.channels.faults import BackpressureError, ChannelInvalidError
+from firn.channels.lines import Lines
 from firn.channels.tokens import Token
 from firn.errors import AuthenticationError, ConfigError, TransientError
 from firn.snowflake.faults import MissingObjectError
@@ -59,8 +59,8 @@ def client(service: Streaming) -> Iterator[Open]:
 
 
 def append(channel: OpenChannel, first: int, last: int, padding: str = "") -> None:
-    rows = [msgspec.Raw(f'{{"RECORD_CONTENT":{{"n":{at},"p":"{padding}"}}}}'.encode()) for at in range(first, last + 1)]
-    channel.append(rows, Token(1, first), Token(1, last))
+    rows = [f'{{"RECORD_CONTENT":{{"n":{at},"p":"{padding}"}}}}' for at in range(first, last + 1)]
+    channel.append(Lines("\n".join(rows).encode(), len(rows)), Token(1, first), Token(1, last))
 
 
 def durable(channel: OpenChannel, token: str) -> None:

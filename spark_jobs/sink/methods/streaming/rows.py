@@ -13,14 +13,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firn.channels.client import Row
+from firn.channels.lines import Lines
 from firn.snowflake.columns import CONTENT, METADATA, TIMESTAMPS, Kind
-from spark_jobs.sink.decode.base.capacity import string_array
+from spark_jobs.sink.decode.base.capacity import string_array, text_bounds
 from spark_jobs.sink.decode.base.scalars import quoted
 from spark_jobs.sink.values.table_loaders import (
     ColumnsLoader,
@@ -34,25 +33,31 @@ _TO_ESCAPE = r'["\\\x00-\x1f]'
 _NOT_FINITE = r"^[+-]?[a-zA-Z]"
 
 
-def rows_of(loader: TableLoader, columns: Sequence[pa.StringArray]) -> list[Row]:
-    """n rows out of n texts for each of the loader's columns, as `columns` makes them for this loader."""
+def rows_of(loader: TableLoader, columns: Sequence[pa.StringArray]) -> Lines:
+    """n rows, at least one, of n texts for each of the loader's columns, as `columns` makes them for this loader."""
     match loader:
         case VariantLoader():
-            metadata, content = columns
-            return _raw(_objects([_field(METADATA, metadata), _field(CONTENT, content)]))
+            return _lines(_two_variants(*columns))
         case PipeLoader() | RecordLoader():
-            return _raw(columns[0])
+            return _lines(pc.binary_join_element_wise(columns[0], "\n", ""))
         case ColumnsLoader():
             return _typed(loader, columns)
 
 
-def _typed(loader: ColumnsLoader, columns: Sequence[pa.StringArray]) -> list[Row]:
+def _two_variants(metadata: pa.StringArray, content: pa.StringArray) -> pa.StringArray:
+    if metadata.null_count or content.null_count:
+        return _objects([_field(METADATA, metadata), _field(CONTENT, content)])
+    return pc.binary_join_element_wise(f"{{{quoted(METADATA)}:", metadata, f",{quoted(CONTENT)}:", content, "}\n", "")
+
+
+def _typed(loader: ColumnsLoader, columns: Sequence[pa.StringArray]) -> Lines:
     fields = [
         _field(column.name, _VALUES[column.type.kind](texts))
         for column, texts in zip(loader.columns, columns, strict=True)
         if not column.generated and column.type.kind in _VALUES and texts.null_count < len(texts)
     ]
-    return _raw(_objects(fields)) if fields else [msgspec.Raw(b"{}") for _ in range(len(columns[0]))]
+    count = len(columns[0])
+    return _lines(_objects(fields)) if fields else Lines(b"\n".join([b"{}"] * count), count)
 
 
 def _field(name: str, values: pa.StringArray) -> pa.StringArray:
@@ -61,25 +66,28 @@ def _field(name: str, values: pa.StringArray) -> pa.StringArray:
 
 
 def _objects(fields: Sequence[pa.StringArray]) -> pa.StringArray:
-    """JSON objects of the fields that are not null."""
+    """JSON objects of the fields that are not null, with the end of their lines."""
     # The empty text in front: Arrow drops a row of nothing but nulls instead of joining it to an empty text.
     inside = pc.ascii_ltrim(pc.binary_join_element_wise("", *fields, ",", null_handling="skip"), ",")
-    return pc.binary_join_element_wise("{", inside, "}", "")
+    return pc.binary_join_element_wise("{", inside, "}\n", "")
 
 
-def _raw(objects: pa.StringArray) -> list[Row]:
-    """Each object as the bytes of one line: blanks between its values may be line breaks, its strings hold none."""
-    if _has_line_breaks(objects):
-        objects = pc.replace_substring(pc.replace_substring(objects, "\n", " "), "\r", " ")
-    return list(map(msgspec.Raw, objects.cast(pa.binary()).to_pylist()))
+def _lines(texts: pa.StringArray) -> Lines:
+    """Objects that end in a line break, as Arrow holds them one behind the other.
+
+    Blanks between the values of one may be line breaks too, its strings hold none.
+    """
+    data = _data(texts)
+    # One pass over the bytes tells that there is nothing to replace, which is the rule.
+    if np.count_nonzero(np.frombuffer(data, np.uint8) <= ord("\r")) > len(texts):
+        blank = pc.replace_substring(pc.replace_substring(texts, "\n", " "), "\r", " ")
+        data = _data(pc.binary_join_element_wise(blank, "\n", ""))
+    return Lines(data[:-1], len(texts))
 
 
-def _has_line_breaks(texts: pa.StringArray) -> bool:
-    data = texts.buffers()[2]
-    if data is None:
-        return False
-    seen = np.frombuffer(data, np.uint8)
-    return bool((seen == ord("\n")).any() or (seen == ord("\r")).any())
+def _data(texts: pa.StringArray) -> memoryview:
+    bounds = text_bounds(texts)
+    return memoryview(texts.buffers()[2])[int(bounds[0]) : int(bounds[-1])]
 
 
 def _as_they_are(texts: pa.StringArray) -> pa.StringArray:

@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from firn.channels.client import OpenChannel, Row
+from firn.channels.client import OpenChannel
 from firn.channels.faults import ChannelInvalidError
+from firn.channels.lines import Lines
 from firn.channels.recorded import SUCCESS, ChannelSeen, RecordedChannel
 from firn.channels.tokens import Token, next_offset
 from firn.errors import ClaimAgainError, FirnError, TransientError
@@ -28,8 +29,9 @@ from spark_jobs.sink.methods.base import PartitionRange, Progress, RefusedRowsEr
 from spark_jobs.sink.methods.streaming.rows import rows_of
 from spark_jobs.sink.values.reports import Receipt
 
-APPEND_BYTES = 4 * 1024 * 1024
-"""Text that one append takes: small enough that a client with little room takes it soon."""
+APPEND_BYTES = 1024 * 1024
+"""Text that one append takes: small enough that a client with little room takes it soon, and that its copies on the
+way find their memory in the processor's cache."""
 MOST_REOPENINGS = 5
 """So often a channel is opened again without anything of it becoming durable meanwhile."""
 DURABLE_SECONDS = 60.0
@@ -59,7 +61,7 @@ class ChannelWriter:
         self._rows = self._reopenings = 0
         self._fault: ChannelInvalidError | None = None
         self._flushed = _Unflushed()
-        self._refused: tuple[int, int, list[Row]] | None = None  # kept, for they are offered again at once
+        self._refused: tuple[int, int, Lines] | None = None  # kept, for they are offered again at once
         self._channel = self._begin()
 
     def _begin(self) -> OpenChannel:

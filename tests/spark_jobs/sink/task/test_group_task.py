@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -373,7 +374,40 @@ def test_of_what_is_available_a_bad_record_stops_its_own_partition_alone(rig: Ri
     assert len(of(Stopped, reports)) == 1
 
 
-def test_a_full_channel_rests_and_the_others_go_on(rig: Rig) -> None:
+def test_rows_without_room_wait_and_nothing_that_was_fetched_is_thrown_away(rig: Rig) -> None:
+    rig.channels[P0].room, rig.channels[P0].lag = 2, 8
+    rig.source.batches.append([records(P0, 0, b"a", b"b")])
+    rig.source.batches.append([records(P0, 2, b"c"), records(P1, 0, b"x")])
+    rig.source.batches.append([records(P0, 3, b"d"), records(P1, 1, b"y")])
+    rig.run()
+    events = [each for each in rig.events if each.startswith(("append", "pause"))]
+    assert events == ["append t-0 0-1", "append t-1 0-0", "append t-1 1-1", "append t-0 2-2", "append t-0 3-3"]
+
+
+def test_rows_without_room_are_offered_from_time_to_time_and_nothing_is_fetched_meanwhile(rig: Rig) -> None:
+    rig.channels = {P0: Channel(rig.events, P0, room=1, lag=20)}  # so many looks, a quarter of a second each
+    rig.source.batches.extend([[records(P0, 0, b"a")], [records(P0, 1, b"b")], [records(P0, 2, b"c")]])
+    task, offers = rig.task(), list[float]()
+    writer = rig.partitions[P0]._writer
+    write = writer.write
+
+    def offered(offsets: Any, *rest: Any) -> None:
+        offers.append(rig.clock.now)
+        rig.events.append("offer")
+        write(offsets, *rest)
+
+    writer.write = offered  # type: ignore[method-assign]
+    task.run()
+    assert rig.rows() == [0, 1, 2]
+    events = [each for each in rig.events if each in ("offer", "poll") or each.startswith("append")]
+    waiting = events[events.index("append t-0 0-0") + 1 : events.index("append t-0 1-1")]
+    assert waiting[:2] == ["poll", "offer"]
+    assert set(waiting[2:]) == {"offer"}
+    assert all(later - earlier >= group_task.OFFER_SECONDS for earlier, later in pairwise(offers[2 : len(waiting)]))
+
+
+def test_a_partition_of_which_much_waits_rests_and_the_others_go_on(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_task, "MOST_HELD", 0)
     rig.channels[P0].room, rig.channels[P0].lag = 2, 4
     rig.source.batches.append([records(P0, 0, b"a", b"b")])
     rig.source.batches.append([records(P0, 2, b"c"), records(P1, 0, b"x")])
