@@ -192,6 +192,10 @@ class ContinuousTaskSide(TaskSide, Protocol):
         """
         ...
 
+    def writers(self, targets: Sequence[PartitionRange], in_session: InSession) -> list[ContinuousWriter]:
+        """A writer for each of these partitions, of one sink, all of them or none; as `writer`, in less time."""
+        ...
+
     def close(self, *, flush: bool) -> None:
         """Let go of all writers; flush: as `ContinuousWriter.close`. Never raises."""
         ...

@@ -140,8 +140,11 @@ def _follow(plan: GroupPlan, work: GroupWork, folder: Path, reports: list[Report
     follower = Follower(plan.context.kafka, **limits)
     try:
         looks = {topic: TableLook(plan.context, topic, loader) for topic, loader in plan.loaders.items()}
-        for each in work.partitions:
-            partitions[each.where] = _opened(plan, each, work.attempt, folder, looks[each.where.topic])
+        targets = [_target(plan, each.where, folder) for each in work.partitions]
+        writers = plan.method.writers(targets, session_of(plan.context))
+        for each, writer in zip(work.partitions, writers, strict=True):
+            conversion = _conversion(plan, each, folder, looks[each.where.topic])
+            partitions[each.where] = FollowedPartition(each, writer, conversion, work.attempt)
         follower.assign({where: each.state.position for where, each in partitions.items()})
         ids = {each.where.topic: each.topic_id for each in work.partitions}
         documents = GroupDocuments(plan.context.kafka, plan.documents)
@@ -154,18 +157,26 @@ def _follow(plan: GroupPlan, work: GroupWork, folder: Path, reports: list[Report
         plan.method.close(flush=False)  # what was to be durable is
 
 
-def _opened(plan: GroupPlan, work: PartitionWork, attempt: int, folder: Path, look: TableLook) -> FollowedPartition:
+def _target(plan: GroupPlan, where: TopicPartition, folder: Path) -> PartitionRange:
+    table = table_for(where.topic, plan.context.config.table_map)
+    return PartitionRange(where, table, plan.loaders[where.topic], folder, plan.context)
+
+
+def _conversion(plan: GroupPlan, work: PartitionWork, folder: Path, look: TableLook) -> Conversion:
     context, where = plan.context, work.where
-    table, loader = table_for(where.topic, context.config.table_map), plan.loaders[where.topic]
-    writer = plan.method.writer(PartitionRange(where, table, loader, folder, context), session_of(context))
     confirm = partial(confirm_epoch, context, plan.epoch)
-    conversion = Conversion(
+    return Conversion(
         lambda letters: Tolerance(context, plan.ledger_id, where, work.topic_id, letters, folder, confirm),
         lambda tolerance, write: PartitionRows(
-            context, where, loader, decoders_of(context), tolerance, write=write, stale=look.changed
+            context,
+            where,
+            plan.loaders[where.topic],
+            decoders_of(context),
+            tolerance,
+            write=write,
+            stale=look.changed,
         ),
     )
-    return FollowedPartition(work, writer, conversion, attempt)
 
 
 class GroupTask:

@@ -1,16 +1,16 @@
 """Method SNOWPIPE_STREAMING in the tasks of one epoch: a client for each pipe, a channel for each partition.
 
-A task opens a channel, and only then asks the ledger who may write: whoever opened it meanwhile has the channel, and
-whoever claimed meanwhile is in the ledger, so a task that comes late appends nothing. Not for what one channel is told
-(`writer`), nor for what rows are (`rows`).
+A task opens its channels, and only then asks the ledger, once, who may write: whoever opened one meanwhile has it, and
+whoever claimed meanwhile is in the ledger, so a task that comes late appends nothing. Channels are opened by several
+threads at a time: each takes as long as the service is far. Not for what one channel is told (`writer`), nor for what
+rows are (`rows`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from snowflake.connector import SnowflakeConnection
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 from firn.channels.client import ChannelClient, OpenChannel
 from firn.channels.names import channel_name
@@ -19,11 +19,22 @@ from firn.errors import ClaimAgainError, FencedError
 from firn.kafka.partitions import TopicPartition
 from firn.ledger.positions import Standing
 from firn.ledger.table import LedgerTable
-from firn.sinks.channel_folding import clients_of
+from firn.sinks.channel_folding import OPENED_AT_ONCE, clients_of
 from firn.sinks.context import SinkContext
 from spark_jobs.sink.methods.base import ContinuousWriter, InSession, PartitionRange
 from spark_jobs.sink.methods.streaming.writer import ChannelWriter, Opening, UnmadeTableWriter
 from spark_jobs.sink.values.table_loaders import ColumnsLoader
+
+
+class _Channel(NamedTuple):
+    """One that a writer is to have. recorded: what the ledger knows of it."""
+
+    client: ChannelClient
+    name: str
+    recorded: RecordedChannel
+
+    def open(self) -> OpenChannel:
+        return self.client.open(self.name)
 
 
 class StreamingTasks:
@@ -50,52 +61,90 @@ class StreamingTasks:
         return self.__dict__ | {"_clients": {}}
 
     def writer(self, target: PartitionRange, in_session: InSession) -> ContinuousWriter:
-        """As `ContinuousTaskSide.writer`. A table that is not made yet has no pipe, and no rows either."""
-        if isinstance(target.loader, ColumnsLoader) and not target.loader.exists:
-            return UnmadeTableWriter(self._position(target, in_session))
-        recorded, pipe = self._channels.get(target.where), self._pipes[target.table]
-        if recorded is None or recorded.pipe != pipe:
-            known = f"the ledger knows a channel in pipe {recorded.pipe}" if recorded else "the ledger knows no channel"
-            raise ClaimAgainError(f"Rows of {target.where} go through pipe {pipe} by now, and {known}.")
-        client = self._client(target.context, pipe)
-        name = channel_name(self._ledger_id, target.context.config.name, target.where)
+        """As `ContinuousTaskSide.writer`."""
+        return self.writers([target], in_session)[0]
 
-        def begin() -> tuple[OpenChannel, int]:
-            channel = client.open(name)
-            try:
-                return channel, self._position(target, in_session)
-            except BaseException:
-                channel.close(flush=False)
-                raise
-
-        return ChannelWriter(target, Opening(begin, recorded, self._generation))
+    def writers(self, targets: Sequence[PartitionRange], in_session: InSession) -> list[ContinuousWriter]:
+        """As `ContinuousTaskSide.writers`. A table that is not made yet has no pipe, and no rows either."""
+        channels = [self._channel(target) for target in targets]
+        opened = _opened([channel for channel in channels if channel])
+        try:
+            positions = self._positions(targets, in_session)
+            made, waiting = list[ContinuousWriter](), iter(opened)
+            for target, channel, position in zip(targets, channels, positions, strict=True):
+                if channel is None:
+                    made.append(UnmadeTableWriter(position))
+                else:
+                    opening = self._opening(target, channel, in_session)
+                    made.append(ChannelWriter(target, opening, next(waiting), position))
+        except BaseException:
+            _close(opened)
+            raise
+        return made
 
     def close(self, *, flush: bool) -> None:
         """As `ContinuousTaskSide.close`."""
         while self._clients:
             self._clients.popitem()[1].close(flush=flush)
 
+    def _channel(self, target: PartitionRange) -> _Channel | None:
+        """The channel of a partition; None where there is no table yet. Raises ClaimAgainError for one of before."""
+        if isinstance(target.loader, ColumnsLoader) and not target.loader.exists:
+            return None
+        recorded, pipe = self._channels.get(target.where), self._pipes[target.table]
+        if recorded is None or recorded.pipe != pipe:
+            known = f"the ledger knows a channel in pipe {recorded.pipe}" if recorded else "the ledger knows no channel"
+            raise ClaimAgainError(f"Rows of {target.where} go through pipe {pipe} by now, and {known}.")
+        name = channel_name(self._ledger_id, target.context.config.name, target.where)
+        return _Channel(self._client(target.context, pipe), name, recorded)
+
+    def _opening(self, target: PartitionRange, channel: _Channel, in_session: InSession) -> Opening:
+        def again() -> tuple[OpenChannel, int]:
+            opened = channel.open()
+            try:
+                return opened, self._positions([target], in_session)[0]
+            except BaseException:
+                opened.close(flush=False)
+                raise
+
+        return Opening(again, channel.recorded, self._generation)
+
     def _client(self, context: SinkContext, pipe: str) -> ChannelClient:
         if pipe not in self._clients:
             self._clients[pipe] = clients_of(context)(pipe)
         return self._clients[pipe]
 
-    def _position(self, target: PartitionRange, in_session: InSession) -> int:
-        """NEXT_OFFSET of a partition that is still this epoch's."""
-        sink = target.context.config.name
-        ledger, found = LedgerTable(target.context.namespace, sink), list[Standing]()
-
-        def look(connection: SnowflakeConnection) -> None:
-            found.append(ledger.standing(connection))
-
-        in_session(look)
-        standing = found[-1]
+    def _positions(self, targets: Sequence[PartitionRange], in_session: InSession) -> list[int]:
+        """NEXT_OFFSET of partitions that are still this epoch's."""
+        context = targets[0].context
+        sink, found = context.config.name, list[Standing]()
+        ledger = LedgerTable(context.namespace, sink)
+        in_session(lambda connection: found.append(ledger.standing(connection)))
+        standing, wheres = found[-1], [target.where for target in targets]
         if standing.epoch != self._epoch:
             raise FencedError(
                 f"Epoch {self._epoch} of sink {sink} has ended: the ledger is at epoch {standing.epoch}.",
-                where=f"sink {sink}, {target.where}",
+                where=f"sink {sink}, {', '.join(map(str, wheres[:3]))}",
                 next_step="Nothing: another run holds the sink. `firn sink status` shows it.",
             )
-        if standing.generation != self._generation or target.where not in standing.positions:
-            raise ClaimAgainError(f"The ledger's row of {target.where} has changed since it was claimed.")
-        return standing.positions[target.where]
+        for where in wheres:
+            if standing.generation != self._generation or where not in standing.positions:
+                raise ClaimAgainError(f"The ledger's row of {where} has changed since it was claimed.")
+        return [standing.positions[where] for where in wheres]
+
+
+def _opened(channels: Sequence[_Channel]) -> list[OpenChannel]:
+    """All of them, or none: raises what the first one raised that cannot be opened."""
+    for client in {id(channel.client): channel.client for channel in channels}.values():
+        client.connect()  # by this thread, for a client is made in an environment that is the whole process's
+    with ThreadPoolExecutor(OPENED_AT_ONCE, "firn-open") as threads:
+        opening = [threads.submit(channel.open) for channel in channels]
+    if fault := next((error for each in opening if (error := each.exception())), None):
+        _close([each.result() for each in opening if not each.exception()])
+        raise fault
+    return [each.result() for each in opening]
+
+
+def _close(channels: Sequence[OpenChannel]) -> None:
+    for channel in channels:
+        channel.close(flush=False)

@@ -41,7 +41,7 @@ LOOK_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Opening:
-    """How a writer begins. begin: opens the channel, then asks the ledger; gives the channel and NEXT_OFFSET.
+    """How a writer begins again. begin: opens the channel, then asks the ledger; gives the channel and NEXT_OFFSET.
 
     recorded: what the ledger knows of the channel, with the baseline of its row errors. generation: of its tokens.
     """
@@ -52,9 +52,9 @@ class Opening:
 
 
 class ChannelWriter:
-    """A `ContinuousWriter`. text_bytes: of the rows taken."""
+    """A `ContinuousWriter` of a channel that was opened before `position` was read. text_bytes: of the rows taken."""
 
-    def __init__(self, target: PartitionRange, opening: Opening) -> None:
+    def __init__(self, target: PartitionRange, opening: Opening, channel: OpenChannel, position: int) -> None:
         self._target, self._opening = target, opening
         self.text_bytes = 0
         self.position = self._taken = 0
@@ -62,10 +62,9 @@ class ChannelWriter:
         self._fault: ChannelInvalidError | None = None
         self._flushed = _Unflushed()
         self._refused: tuple[int, int, Lines] | None = None  # kept, for they are offered again at once
-        self._channel = self._begin()
+        self._channel = self._begun(channel, position)
 
-    def _begin(self) -> OpenChannel:
-        channel, position = self._opening.begin()
+    def _begun(self, channel: OpenChannel, position: int) -> OpenChannel:
         recorded, where = self._opening.recorded, self._target.where
         if fault := lost(recorded, channel.seen):
             channel.close(flush=False)
@@ -127,7 +126,8 @@ class ChannelWriter:
         self._reopenings += 1
         self._channel.close(flush=False)
         self._flushed, self._refused = _Unflushed(), None
-        before, self._channel = self.position, self._begin()
+        before = self.position
+        self._channel = self._begun(*self._opening.begin())
         if self.position > before:
             self._reopenings = 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from firn.channels.client import ChannelClient, ClientOptions
+from firn.channels.client import ChannelClient, ClientOptions, OpenChannel
 from firn.channels.faults import BackpressureError, ChannelInvalidError
 from firn.channels.names import channel_name
 from firn.channels.recorded import RecordedChannel
@@ -25,7 +26,8 @@ from firn.ledger.table import LedgerTable
 from firn.sinks import channel_folding
 from firn.sinks.context import SinkContext
 from firn.snowflake.columns import METADATA_COLUMN
-from firn_local.snowflake.streaming.faults import slow, stale_token
+from firn.snowflake.faults import MissingObjectError
+from firn_local.snowflake.streaming.faults import Fault, slow, stale_token
 from firn_local.snowflake.streaming.row_loader import Rejection
 from spark_jobs.sink.methods.base import ContinuousWriter, PartitionRange, RefusedRowsError
 from spark_jobs.sink.methods.streaming.tasks import StreamingTasks
@@ -60,7 +62,10 @@ class Sink:
 
     @property
     def name(self) -> str:
-        return channel_name(LEDGER_ID, SINK, P0)
+        return self.name_of(P0)
+
+    def name_of(self, where: TopicPartition) -> str:
+        return channel_name(LEDGER_ID, SINK, where)
 
     def client(self, pipe: str = PIPE) -> ChannelClient:
         return ChannelClient(self.context.login, self.context.settings, ("D", "PUBLIC", pipe), self.options)
@@ -76,6 +81,20 @@ class Sink:
         self.tasks.append(StreamingTasks(epoch, LEDGER_ID, GENERATION, self.channels, self.pipes))
         target = PartitionRange(P0, "T", loader, Path(), self.context)
         return self.tasks[-1].writer(target, lambda work: work(None))
+
+    def claim_many(self, wheres: list[TopicPartition]) -> StreamingTasks:
+        """Claim these partitions; the tasks that may write them."""
+        client = self.client()
+        for where in wheres:
+            seen = client.open(self.name_of(where)).seen
+            self.channels[where] = RecordedChannel(PIPE, seen.created_ms, seen.token, 0)
+        client.close(flush=False)
+        self.standing = Standing(EPOCH, GENERATION, dict.fromkeys(wheres, 3))
+        self.tasks.append(StreamingTasks(EPOCH, LEDGER_ID, GENERATION, self.channels, self.pipes))
+        return self.tasks[-1]
+
+    def target(self, where: TopicPartition, loader: TableLoader = VariantLoader()) -> PartitionRange:  # noqa: B008
+        return PartitionRange(where, "T", loader, Path(), self.context)
 
     def offsets(self) -> list[int]:
         return sorted(int(row[0]) for row in self.service.sql("SELECT RECORD_CONTENT:n::INT FROM T"))
@@ -122,6 +141,56 @@ def test_rows_become_durable_on_their_own_and_progress_says_how_far(sink: Sink) 
     progress = writer.progress()
     assert (progress.token, progress.rows, progress.unaccounted) == ("3:9", 8, 0)
     assert sink.offsets() == [0, 1, 2, 3, 4, 5, 6, 9]
+
+
+def test_a_task_opens_its_channels_at_once_and_then_asks_the_ledger_once(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheres = [TopicPartition("orders", number) for number in range(4)]
+    tasks, opened = sink.claim_many(wheres), list[str]()
+    together, open_channel, look = threading.Barrier(4), ChannelClient.open, LedgerTable.standing
+
+    def open_with_others(client: ChannelClient, name: str) -> OpenChannel:
+        together.wait(20)  # broken where one is opened after the other
+        found = open_channel(client, name)
+        opened.append(name)
+        return found
+
+    def look_when_all_are_open(table: LedgerTable, connection: Any) -> Standing:
+        assert len(opened) == 4
+        return look(table, connection)
+
+    monkeypatch.setattr(ChannelClient, "open", open_with_others)
+    monkeypatch.setattr(LedgerTable, "standing", look_when_all_are_open)
+    writers = tasks.writers([sink.target(where) for where in wheres], lambda work: work(None))
+    assert sink.asked == 1
+    assert [writer.position for writer in writers] == [3, 3, 3, 3]
+    for at, writer in enumerate(writers):
+        write(writer, [10 + at])
+    for at, writer in enumerate(writers):
+        durable(writer, 11 + at)
+
+
+def test_where_one_channel_cannot_be_opened_the_task_has_none(sink: Sink) -> None:
+    wheres = [TopicPartition("orders", number) for number in range(3)]
+    tasks = sink.claim_many(wheres)
+    targets = [sink.target(where) for where in wheres]
+    gone = Fault("open", status=404, code="ERR_TABLE_DOES_NOT_EXIST", channel=sink.name_of(wheres[1]))
+    sink.service.endpoint.faults.add(gone)
+    with pytest.raises(MissingObjectError):
+        tasks.writers(targets, lambda work: work(None))
+    assert sink.asked == 0, "nobody asks for a task that cannot begin"
+    assert len(tasks.writers(targets, lambda work: work(None))) == 3, "none of them was left open"
+
+
+def test_a_table_that_is_not_made_yet_has_a_place_among_others(sink: Sink) -> None:
+    wheres = [TopicPartition("orders", number) for number in range(2)]
+    tasks = sink.claim_many(wheres)
+    unmade = sink.target(wheres[0], ColumnsLoader((METADATA_COLUMN,), exists=False, grow=True))
+    first, second = tasks.writers([unmade, sink.target(wheres[1])], lambda work: work(None))
+    write(second, [7])
+    durable(second, 8)
+    assert first.progress().next_offset == 3
 
 
 def test_a_task_goes_on_behind_the_token_where_the_ledger_is_behind_and_the_other_way_round(sink: Sink) -> None:
