@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,10 +49,34 @@ class Given:
     value: Any = field(default=None, repr=False)
 
 
+@dataclass(frozen=True)
+class Definitions:
+    """The parameters that a kind of connector file knows.
+
+    family: the definition of a name that no table can list, with the nearest known name where it is none; None for a
+    name that is of no family. client: the prefix whose client properties win over those of `kafka.`.
+    """
+
+    parameters: Mapping[str, Parameter]
+    family: Callable[[str], tuple[Parameter | None, str | None] | None]
+    client: str
+
+    def nearest(self, name: str, cutoff: float = 0.5) -> str | None:
+        """The known parameter that a misspelt name most likely means."""
+        return next(iter(difflib.get_close_matches(name.strip().lower(), self.parameters, n=1, cutoff=cutoff)), None)
+
+    def kafka_property(self, name: str) -> str | None:
+        """The Java property that a client property names, if the parameter is one."""
+        if name in self.parameters:
+            return None
+        return next((name.removeprefix(p) for p in (self.client, "kafka.") if name.startswith(p)), None)
+
+
 @dataclass
 class Check:
     """The state of one check: what is given, and what the rules found."""
 
+    definitions: Definitions = field(default_factory=lambda: SINK)
     given: dict[str, Given] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     warnings: list[Warned] = field(default_factory=list)
@@ -68,8 +93,9 @@ class Check:
             return self.overridden[name][0]
         if name in self.given and self.given[name].value is not None:
             return self.given[name].value
-        text = self.default(PARAMETERS[name])
-        return PARAMETERS[name].reader.parse(text) if text else None
+        parameter = self.definitions.parameters[name]
+        text = self.default(parameter)
+        return parameter.reader.parse(text) if text else None
 
     def default(self, parameter: Parameter) -> str | None:
         """The default text, which may depend on the method and on the class of the connector."""
@@ -110,7 +136,7 @@ class Check:
 def read_all(check: Check, raw: dict[str, str], resolver: Resolver) -> None:
     """Read every parameter of a file into the check."""
     for name, text in raw.items():
-        parameter, nearest = _definition(name)
+        parameter, nearest = _definition(check.definitions, name)
         if parameter is None:
             # The value under a misspelt name may be a secret: it is not shown.
             check.faults.append(Fault(name, "", "is not a known parameter", nearest=nearest))
@@ -118,32 +144,33 @@ def read_all(check: Check, raw: dict[str, str], resolver: Resolver) -> None:
             _read(check, parameter, text, resolver, nearest)
 
 
-def kafka_property(name: str) -> str | None:
-    """The Java property that `kafka.*` and `consumer.override.*` name, if the parameter is one of these."""
-    if name in PARAMETERS:
-        return None
-    return next((name.removeprefix(p) for p in ("consumer.override.", "kafka.") if name.startswith(p)), None)
-
-
-def _definition(name: str) -> tuple[Parameter | None, str | None]:
+def _definition(definitions: Definitions, name: str) -> tuple[Parameter | None, str | None]:
     """A known parameter, or one of a family of names; with the nearest known name where it is none."""
-    if name in PARAMETERS:
-        return PARAMETERS[name], None
+    if name in definitions.parameters:
+        return definitions.parameters[name], None
+    return definitions.family(name) or (None, definitions.nearest(name))
+
+
+def _family(name: str) -> tuple[Parameter | None, str | None] | None:
+    """The families of a sink's names."""
     for prefix, role in _CLIENTS.items():
         if name.startswith(prefix):
-            return _client_property(name, prefix, treatment(name.removeprefix(prefix), role))
+            return client_property(SINK, name, prefix, treatment(name.removeprefix(prefix), role))
     if _TRANSFORM.fullmatch(name):
         return Parameter(name, readers.TEXT, "An option of a single message transform."), None
     if name.startswith("header.converter."):
         return _header_option(name), None
-    return None, nearest_name(name)
+    return None
 
 
-def _client_property(name: str, prefix: str, treated: Treatment) -> tuple[Parameter, str | None]:
+def client_property(
+    definitions: Definitions, name: str, prefix: str, treated: Treatment
+) -> tuple[Parameter, str | None]:
+    """The definition of a client's property, by what becomes of it."""
     effect, reason = Effect(treated.kind), treated.reason
     nearest = prefix + treated.nearest if treated.nearest else None
     if prefix == "kafka." and treated.kind == "refused" and not treated.nearest:
-        nearest = nearest_name(name, cutoff=0.8)
+        nearest = definitions.nearest(name, cutoff=0.8)
     return Parameter(
         name, readers.ANY, "A client property.", effect=effect, reason=reason, secret=treated.secret
     ), nearest
@@ -152,11 +179,6 @@ def _client_property(name: str, prefix: str, treated: Treatment) -> tuple[Parame
 def _header_option(name: str) -> Parameter:
     reason = "header converters have no options that change what is read."
     return Parameter(name, readers.ANY, "An option.", effect=Effect.NO_EFFECT, reason=reason)
-
-
-def nearest_name(name: str, cutoff: float = 0.5) -> str | None:
-    """The known parameter that a misspelt name most likely means."""
-    return next(iter(difflib.get_close_matches(name.strip().lower(), PARAMETERS, n=1, cutoff=cutoff)), None)
 
 
 def _read(check: Check, parameter: Parameter, raw: str, resolver: Resolver, nearest: str | None) -> None:
@@ -187,6 +209,10 @@ def _read(check: Check, parameter: Parameter, raw: str, resolver: Resolver, near
     check.given[name] = Given(parameter, given.redacted, referenced, _masked(value, parameter, referenced))
     if parameter.effect is Effect.NO_EFFECT:
         check.warn(name, f"has no effect: {parameter.reason}")
+
+
+SINK: Definitions = Definitions(PARAMETERS, _family, "consumer.override.")
+"""A sink's parameters."""
 
 
 def _redacted(parameter: Parameter, raw: str) -> str:

@@ -64,7 +64,7 @@ def _converter(check: Check, side: Side, hoist: tuple[str, ...]) -> ConverterCon
     _wrappers(check, side)
     return ConverterConfig(
         format=chosen,
-        registry=_registry(check, side) if chosen.in_registry else None,
+        registry=registry_of(check, side) if chosen.in_registry else None,
         json_null_is_tombstone=check.get(f"{side}.converter") != SNOWFLAKE_JSON,
         protobuf=ProtobufOptions(*(check.get(f"{side}.converter.{option}") for option in _PROTOBUF)),
         hoist=hoist,
@@ -144,7 +144,8 @@ def _wrappers(check: Check, side: Side) -> None:
         check.fault(f"{prefix}nullables", f"{problem}; leave {prefix}raw.primitives out")
 
 
-def _registry(check: Check, side: Side) -> RegistryConfig | None:
+def registry_of(check: Check, side: Side) -> RegistryConfig | None:
+    """The registry that the options of a converter name; None: that of the secret. Faults go into the check."""
     prefix = f"{side}.converter."
     name = next((n for n in (f"{prefix}schema.registry.url", "schema.registry.url") if check.has(n)), None)
     info_name, info = _first(check, prefix, "basic.auth.user.info", "schema.registry.basic.auth.user.info")

@@ -21,7 +21,7 @@ def effective_values(check: Check, value: ConverterConfig, key: ConverterConfig)
     """All parameters that are given, or that have a value of consequence without being given."""
     unused = _unused(check, value, key)
     lines = [line for parameter in PARAMETERS.values() if (line := _line(check, parameter, unused))]
-    lines += [_given(check, name) for name in check.given if name not in PARAMETERS]
+    lines += [given_line(check, name) for name in check.given if name not in PARAMETERS]
     return (*_formats(check, value, key), *lines)
 
 
@@ -56,7 +56,7 @@ def _unused(check: Check, value: ConverterConfig, key: ConverterConfig) -> set[s
 def _line(check: Check, parameter: Parameter, unused: set[str]) -> Effective | None:
     name = parameter.name
     if check.has(name):
-        return _given(check, name)
+        return given_line(check, name)
     if name == "snowflake.ingestion.method" and check.method is not Method.SNOWPIPE:
         return Effective(name, str(check.method), "implied", parameter.effect, "by connector.class")
     if parameter.elsewhere and parameter.group not in _QUIET - {CLOUD[0].group}:
@@ -77,7 +77,8 @@ def _informative(check: Check, parameter: Parameter) -> bool:
     return parameter.effect is Effect.HONOURED
 
 
-def _given(check: Check, name: str) -> Effective:
+def given_line(check: Check, name: str) -> Effective:
+    """The line of a parameter that the file gives."""
     given = check.given[name]
     source: Source = "reference" if given.referenced else "given"
     effect = _effect(check, given.parameter)

@@ -16,21 +16,24 @@ from firn.redaction import redacted
 _SHAPE = 'Write {"name": "...", "config": {"<parameter>": "<value>"}}.'
 
 
-def read_connector_file(path: Path) -> Mapping[str, str]:
-    """The parameters of a file as text by name. Raises ConfigError for a file that is none."""
+def read_connector_file(path: Path, kind: str = "sink") -> Mapping[str, str]:
+    """The parameters of a file as text by name. Raises ConfigError for a file that is none.
+
+    kind: what it configures.
+    """
     try:
         text = path.read_text(encoding="utf-8-sig")  # editors of Windows put a byte order mark in front
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ConfigError(
-            f"The sink's configuration cannot be read: {reason}.",
+            f"The {kind}'s configuration cannot be read: {reason}.",
             where=str(path),
             next_step="Name a connector file in JSON or .properties, such as connectors/order-events.json.",
         ) from None
-    return _from_properties(text, path) if path.suffix == ".properties" else _from_json(text, path)
+    return _from_properties(text, path) if path.suffix == ".properties" else _from_json(text, path, kind)
 
 
-def _from_json(text: str, path: Path) -> Mapping[str, str]:
+def _from_json(text: str, path: Path, kind: str) -> Mapping[str, str]:
     try:
         # Numbers keep their text: a parameter is one, and Connect takes it as it is written.
         document = json.loads(text, object_pairs_hook=_distinct, parse_int=str, parse_float=str)
@@ -45,7 +48,7 @@ def _from_json(text: str, path: Path) -> Mapping[str, str]:
     if nested.get("name", config.get("name")) != config.get("name"):
         names = " and ".join(repr(redacted(str(each["name"]))) for each in (document, nested))
         raise ConfigError(
-            f"The file names the sink twice: {names}.", where=str(path), next_step="Give one name, or the same twice."
+            f"The file names the {kind} twice: {names}.", where=str(path), next_step="Give one name, or the same twice."
         )
     odd = sorted(key for key, value in config.items() if isinstance(value, dict | list) or value is None)
     if odd:

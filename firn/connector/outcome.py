@@ -57,25 +57,35 @@ class Effective:
 
 
 @dataclass(frozen=True)
-class CheckedConfig:
-    """The outcome of a check. `config` is None with faults, or where `unchecked` references were not resolved."""
+class Checked:
+    """The outcome of a check. `unchecked` references were not resolved."""
 
     where: str
     faults: tuple[Fault, ...]
     warnings: tuple[Warned, ...]
     effective: tuple[Effective, ...]
     unchecked: tuple[str, ...] = ()
+
+    def error(self, what: str, page: str) -> ConfigError:
+        """The error that lists every fault. what: whose configuration it is; page: where its parameters are."""
+        lines = [str(fault) for fault in self.faults]
+        lines += [f"{name}: refers to Secrets Manager, which was not asked" for name in self.unchecked]
+        count = f"{len(lines)} fault" + ("s" if len(lines) != 1 else "")
+        return ConfigError(
+            f"The {what}'s configuration has {count}:\n" + "\n".join(f"  {line}" for line in lines),
+            where=self.where,
+            next_step=f"Correct these parameters; {page} has all of them.",
+        )
+
+
+@dataclass(frozen=True)
+class CheckedConfig(Checked):
+    """The outcome for a sink. `config` is None with faults, or where references were not resolved."""
+
     config: SinkConfig | None = None
 
     def require(self) -> SinkConfig:
         """The configuration, or ConfigError that lists every fault."""
-        lines = [str(fault) for fault in self.faults]
-        lines += [f"{name}: refers to Secrets Manager, which was not asked" for name in self.unchecked]
-        if lines or self.config is None:
-            count = f"{len(lines)} fault" + ("s" if len(lines) != 1 else "")
-            raise ConfigError(
-                f"The sink's configuration has {count}:\n" + "\n".join(f"  {line}" for line in lines),
-                where=self.where,
-                next_step="Correct these parameters; docs/configuration.md has all of them.",
-            )
+        if self.config is None:
+            raise self.error("sink", "docs/configuration.md")
         return self.config

@@ -59,16 +59,16 @@ def check_sink_config(raw: Mapping[str, str], *, where: str, resolver: Resolver 
     faulty = {fault.name for fault in check.faults}
     return CheckedConfig(
         where=where,
-        faults=tuple(map(_named, check.faults)),
+        faults=tuple(map(named, check.faults)),
         # What is wrong is not also without effect.
-        warnings=tuple(_named(warned) for warned in check.warnings if warned.name not in faulty),
-        effective=tuple(map(_named, effective_values(check, value, key))),
+        warnings=tuple(named(warned) for warned in check.warnings if warned.name not in faulty),
+        effective=tuple(map(named, effective_values(check, value, key))),
         unchecked=tuple(check.unchecked),
         config=config,
     )
 
 
-def _named(line: _Line) -> _Line:
+def named(line: _Line) -> _Line:
     """A line of the outcome under a name that can be shown: names are the file's, too."""
     return replace(line, name=redacted(line.name))
 
@@ -90,8 +90,8 @@ def _config(check: Check, value: ConverterConfig, key: ConverterConfig) -> SinkC
         metadata=_metadata(check),
         buffer=BufferConfig(get("buffer.count.records"), get("buffer.flush.time"), get("buffer.size.bytes")),
         streaming=streaming_config(check),
-        snowflake=_snowflake(check),
-        proxy=_proxy(check),
+        snowflake=snowflake_config(check),
+        proxy=proxy_config(check),
         errors=_errors(check),
         kafka=kafka_properties(check),
         first_offset="latest" if first_offset(check) == "latest" else "earliest",
@@ -121,7 +121,8 @@ def _metadata(check: Check) -> MetadataConfig:
     )
 
 
-def _snowflake(check: Check) -> SnowflakeConfig:
+def snowflake_config(check: Check) -> SnowflakeConfig:
+    """Where the tables are and who reads or writes them."""
     return SnowflakeConfig(
         url=check.get("snowflake.url.name"),
         user=check.get("snowflake.user.name"),
@@ -134,7 +135,8 @@ def _snowflake(check: Check) -> SnowflakeConfig:
     )
 
 
-def _proxy(check: Check) -> ProxyConfig | None:
+def proxy_config(check: Check) -> ProxyConfig | None:
+    """The proxy of a check without faults."""
     host, port = check.get("jvm.proxy.host"), check.get("jvm.proxy.port")
     if not host or not port:
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pydantic import SecretStr
 
-from firn.connector.check import Check, kafka_property
+from firn.connector.check import Check
 from firn.connector.config import Method
 from firn.connector.parameter import ReadError
 from firn.connector.parameters import PARAMETERS
@@ -34,18 +34,19 @@ def apply_rules(check: Check) -> None:
     _topics(check)
     _method(check)
     _tables(check)
-    _login(check)
-    _proxy(check)
+    check_login(check)
+    check_proxy(check)
     _buffers(check)
     _errors(check)
-    _kafka(check)
+    check_kafka(check)
     _metrics(check)
 
 
 def kafka_properties(check: Check) -> tuple[KafkaProperty, ...]:
-    """Client properties under Java's names: managed names, then kafka.*, then consumer.override.*, which wins."""
+    """Client properties under Java's names: managed names, then kafka.*, then the client's own prefix, which wins."""
+    kafka_property = check.definitions.kafka_property
     properties = list(_managed(check))
-    for prefix in ("kafka.", "consumer.override."):
+    for prefix in ("kafka.", check.definitions.client):
         for name, given in check.given.items():
             java = kafka_property(name) if name.startswith(prefix) else None
             if java and java != FIRST_OFFSET and given.value is not None and treatment(java).kind == "honoured":
@@ -113,7 +114,8 @@ def _tables(check: Check) -> None:
             check.warn(name, "has no effect: the sink does not make tables.")
 
 
-def _login(check: Check) -> None:
+def check_login(check: Check) -> None:
+    """Rules of the login to Snowflake, which files of every kind have."""
     if check.get("snowflake.authenticator") == "oauth":
         for field in ("client.id", "client.secret", "refresh.token"):
             if not check.has(f"snowflake.oauth.{field}"):
@@ -130,7 +132,8 @@ def _login(check: Check) -> None:
         check.fault("snowflake.private.key", f"cannot be used: {error.what} {error.next_step}")
 
 
-def _proxy(check: Check) -> None:
+def check_proxy(check: Check) -> None:
+    """Rules of the proxy, which files of every kind have."""
     host, port = (check.has(f"jvm.proxy.{part}") for part in ("host", "port"))
     if host != port:
         check.fault("jvm.proxy.host", "must be given together with jvm.proxy.port")
@@ -196,16 +199,17 @@ def _managed(check: Check) -> tuple[KafkaProperty, ...]:
     return managed_properties(*(check.get(f"kafka.{part}") for part in ("endpoint", "api.key", "api.secret")))
 
 
-def _kafka(check: Check) -> None:
+def check_kafka(check: Check) -> None:
+    """Rules of Kafka's client, which files of every kind have."""
     key, secret = (check.has(f"kafka.api.{part}") for part in ("key", "secret"))
     if key != secret:
         check.fault("kafka.api.secret" if key else "kafka.api.key", "is missing: kafka.api.key and .secret go together")
     if check.get("kafka.auth.mode") == "SERVICE_ACCOUNT":
         check.warn("kafka.auth.mode", "SERVICE_ACCOUNT exists in Confluent Cloud only: the Kafka secret is used.")
     for name in list(check.given):
-        if kafka_property(name) == FIRST_OFFSET:
+        if check.definitions.kafka_property(name) == FIRST_OFFSET:
             _first_offset(check, name)
-    names = {java: name for name in check.given if (java := kafka_property(name))}
+    names = {java: name for name in check.given if (java := check.definitions.kafka_property(name))}
     properties, unknown = kafka_properties(check), {j for j, name in names.items() if check.given[name].value is None}
     for fault in faults(properties, unknown) + store_faults(properties, unknown):
         check.fault(names.get(fault.name, f"kafka.{fault.name}"), fault.what, fault.allowed)

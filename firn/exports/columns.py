@@ -31,17 +31,13 @@ METADATA = ("METADATA$ACTION", "METADATA$ISUPDATE", "METADATA$ROW_ID")
 
 @dataclass(frozen=True)
 class SourceColumn:
-    """A column. `name` as Snowflake keeps it, `type` as it stands in a statement, `comment` empty for none."""
+    """A column. `name` as Snowflake keeps it, `comment` empty for none; primary_key: whether the table declares so."""
 
     name: str
-    type: str
+    type: ColumnType
     nullable: bool = True
     comment: str = ""
-
-    @property
-    def parsed(self) -> ColumnType:
-        """The type by its parts."""
-        return column_type(self.type)
+    primary_key: bool = False
 
 
 SourceColumns: TypeAlias = tuple[SourceColumn, ...]
@@ -52,7 +48,11 @@ def describe_table(connection: SnowflakeConnection, name: FullName) -> SourceCol
     """All columns of a table or view. Raises MissingObjectError."""
     return tuple(
         SourceColumn(
-            str(row["name"]), str(column_type(str(row["type"]))), row.get("null?") != "N", row.get("comment") or ""
+            str(row["name"]),
+            column_type(str(row["type"])),
+            row.get("null?") != "N",
+            row.get("comment") or "",
+            row.get("primary key") == "Y",
         )
         for row in query(connection, _DESCRIBE.format(table=written(name)))
     )
@@ -65,22 +65,22 @@ def describe_query(connection: SnowflakeConnection, sql: str) -> SourceColumns:
     return tuple(SourceColumn(each.name, _type(each), each.is_nullable is not False) for each in described)
 
 
-def selected(config: SourceConfig, where: str, columns: SourceColumns) -> SourceColumns:
+def selected(config: SourceConfig, where: str, columns: SourceColumns, key: Sequence[str]) -> SourceColumns:
     """The columns that the configuration includes, in their order. where: `<schema>.<table>` of the source.
 
-    Key columns are always among them. Raises ConfigError where none is left or a named one is absent.
+    key: names of key columns, which are always among them. Raises ConfigError where none is left or one that the
+    configuration names is absent.
     """
-    named = {stored(name) for name in config.key_columns}
     there = {column.name for column in columns}
-    wanted = {"key": config.key_columns, "cursor": config.cursor_columns, "order": config.order_columns}
-    for what, names in wanted.items():
-        if absent := sorted({stored(name) for name in names} - there):
+    named = {"key": key, "cursor": config.cursor_columns, "order": config.order_columns}
+    for what, names in named.items():
+        if absent := sorted({stored_column(name) for name in names} - there):
             raise ConfigError(
                 f"Source {config.name} has no column {', '.join(absent)}, which its {what} columns name.",
                 where=where,
                 next_step=f"It has: {', '.join(sorted(there))}. A name in lower case stands in double quotes there.",
             )
-    kept = tuple(c for c in columns if c.name not in METADATA and (c.name in named or included(config, where, c.name)))
+    kept = tuple(c for c in columns if c.name not in METADATA and (c.name in key or included(config, where, c.name)))
     if not kept:
         raise ConfigError(
             f"No column of source {config.name} is left to export.",
@@ -88,6 +88,19 @@ def selected(config: SourceConfig, where: str, columns: SourceColumns) -> Source
             next_step="Correct column.include.list or column.exclude.list.",
         )
     return kept
+
+
+def stored_column(name: str) -> str:
+    """A column's name as Snowflake keeps it, from how SQL writes it: folded, or as it stands in double quotes."""
+    return name[1:-1].replace('""', '"') if name.startswith('"') else stored(name)
+
+
+def key_of(config: SourceConfig, where: str, columns: SourceColumns) -> tuple[str, ...]:
+    """The key columns of a source as Snowflake keeps their names; none: it has no key."""
+    mapped = next((names for table, names in config.keys if re.fullmatch(table, where, re.IGNORECASE)), ())
+    if given := config.key_columns or mapped:
+        return tuple(map(stored_column, given))
+    return tuple(column.name for column in columns if column.primary_key)
 
 
 def included(config: SourceConfig, where: str, column: str) -> bool:
@@ -105,28 +118,32 @@ def matches(expressions: Sequence[str], where: str, column: str) -> bool:
 
 def versions_document(versions: ColumnVersions) -> dict[str, Any]:
     """Plain values for FIRN_EXPORTS; `read_versions` reads them."""
-    return {str(number): [asdict(column) for column in columns] for number, columns in versions.items()}
+    return {
+        str(number): [{**asdict(column), "type": str(column.type)} for column in columns]
+        for number, columns in versions.items()
+    }
 
 
 def read_versions(document: Mapping[str, Any]) -> dict[int, SourceColumns]:
     """The versions of a document."""
-    return {int(number): tuple(SourceColumn(**each) for each in columns) for number, columns in document.items()}
+    return {
+        int(number): tuple(SourceColumn(**{**each, "type": column_type(each["type"])}) for each in columns)
+        for number, columns in document.items()
+    }
 
 
-def _type(described: ResultMetadata) -> str:
-    """The type of a described column as it stands in a statement."""
+def _type(described: ResultMetadata) -> ColumnType:
+    """The type of a described column."""
     from snowflake.connector.constants import FIELD_ID_TO_NAME
 
     name = FIELD_ID_TO_NAME[described.type_code]
     match name:
         case "FIXED":
-            return str(column_type(f"NUMBER({described.precision or 38},{described.scale or 0})"))
+            return column_type(f"NUMBER({described.precision or 38},{described.scale or 0})")
         case "TEXT" | "BINARY":
             size = described.internal_size
-            return str(column_type(f"{'VARCHAR' if name == 'TEXT' else name}({size})" if size else name))
+            return column_type(f"{'VARCHAR' if name == 'TEXT' else name}({size})" if size else name)
         case "TIME" | "TIMESTAMP_NTZ" | "TIMESTAMP_LTZ" | "TIMESTAMP_TZ":
-            return str(column_type(f"{name}({9 if described.scale is None else described.scale})"))
-        case "REAL":
-            return "FLOAT"
+            return column_type(f"{name}({9 if described.scale is None else described.scale})")
         case _:
-            return str(column_type(name))
+            return column_type(name)

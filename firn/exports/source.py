@@ -9,21 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firn.connector.export.config import SourceConfig, SourceKind
-from firn.exports.columns import SourceColumn, SourceColumns
-from firn.snowflake.identifiers import FullName, stored
+from firn.exports.columns import SourceColumn, SourceColumns, stored_column
+from firn.snowflake.identifiers import FullName
 
 
 @dataclass(frozen=True)
 class Source:
     """One stream, table or query whose changes are exported.
 
-    name: unique in the export; of a table that a pattern found `<schema>.<table>`. export: its export. relation: what
-    stands behind FROM. base: the table or view that its columns come from; None for the user's SQL. stream: the stream
-    that a move consumes, as the export makes or finds it; None for CURSOR and COMPARED. asked: streams
+    name: unique in the export; of a table that a pattern found `<source>.<schema>.<table>`. export: its export.
+    relation: what stands behind FROM. base: the table or view that its columns come from; None for the user's SQL.
+    stream: the stream that a move consumes, as the export makes or finds it; None for the other kinds. asked: streams
     (`asks_streams`) or tables whose changes say that there may be data; empty: only a move can tell. columns: those
-    that are exported, as they are now. position: cursor columns, which need not be exported. all_columns: every
-    column of the source but METADATA's. outbox, state: full names, ready for a statement; state empty where none is
-    kept. topic: with all that the template names filled in.
+    that are exported, as they are now. all_columns: every column of the source. key_names: as Snowflake keeps them.
+    outbox, state: full names, ready for a statement; state is empty where none is kept. topic: with all that the
+    template names filled in. has_metadata: whether the rows say what happened to them, as a stream's do.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Source:
     asked: tuple[FullName, ...]
     columns: SourceColumns
     all_columns: SourceColumns
+    key_names: tuple[str, ...]
     outbox: str
     state: str
     topic: str
@@ -52,18 +53,18 @@ class Source:
 
     @property
     def key(self) -> SourceColumns:
-        """The key columns in the order in which the configuration names them; none: messages have no key."""
-        return self._named(self.config.key_columns)
+        """The key columns in the order of the configuration; none: messages have no key."""
+        return self._named(self.key_names)
 
     @property
     def order(self) -> SourceColumns:
         """The columns by which the changes of one key are ordered."""
-        return self._named(self.config.order_columns)
+        return self._named(tuple(map(stored_column, self.config.order_columns)))
 
     @property
     def position(self) -> SourceColumns:
         """The cursor columns, the most significant one first."""
-        return self._named(self.config.cursor_columns)
+        return self._named(tuple(map(stored_column, self.config.cursor_columns)))
 
     @property
     def where(self) -> str:
@@ -77,4 +78,4 @@ class Source:
 
     def _named(self, names: tuple[str, ...]) -> tuple[SourceColumn, ...]:
         by_name = {column.name: column for column in self.all_columns}
-        return tuple(by_name[stored(name)] for name in names)
+        return tuple(by_name[name] for name in names)

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
-from firn.connector.config import ConverterConfig, SinkConfig, SnowflakeConfig
+from firn.connector.config import SinkConfig, SnowflakeConfig
 from firn.kafka.client import KafkaClient, kafka_client, needs_secret
+from firn.kafka.properties import KafkaProperty
 from firn.keys import IN_CONNECTOR
+from firn.proxy import ProxyConfig
+from firn.registry.endpoint import RegistryConfig
 from firn.registry.login import RegistryLogin, login_from_config, login_from_secret
 from firn.secrets import KafkaSecret, RegistrySecret, SnowflakeSecret, read_secret
 from firn.settings import Settings
@@ -55,7 +59,49 @@ def spark_log(settings: Settings, sink: str) -> Path:
     return settings.home / "logs" / f"spark-{sink}.log"
 
 
-def kafka_login(config: SinkConfig, settings: Settings) -> KafkaClient:
+class Reached(Protocol):
+    """What a configuration says of the outside world, a sink's or an export's."""
+
+    @property
+    def snowflake(self) -> SnowflakeConfig:
+        """Where the tables are."""
+        ...
+
+    @property
+    def kafka(self) -> tuple[KafkaProperty, ...]:
+        """Properties of Kafka's clients."""
+        ...
+
+    @property
+    def proxy(self) -> ProxyConfig | None:
+        """What Snowflake and the registry are reached through."""
+        ...
+
+
+class Registered(Protocol):
+    """What a converter says of its registry."""
+
+    @property
+    def registry(self) -> RegistryConfig | None:
+        """Where it is; None: as the secret says."""
+        ...
+
+    @property
+    def format(self) -> InRegistry:
+        """The format."""
+        ...
+
+
+class InRegistry(Protocol):
+    """A format that has its schema in the registry, or has not."""
+
+    @property
+    def in_registry(self) -> bool:
+        """Whether it has."""
+        ...
+
+
+def kafka_login(config: Reached, settings: Settings) -> KafkaClient:
     """What Kafka's clients are told. Raises the errors of `read_secret`, and ConfigError."""
     secret = None
     if needs_secret(config.kafka):
@@ -63,7 +109,7 @@ def kafka_login(config: SinkConfig, settings: Settings) -> KafkaClient:
     return kafka_client(settings, secret, config.kafka)
 
 
-def registry_login(config: SinkConfig, converter: ConverterConfig, settings: Settings) -> RegistryLogin | None:
+def registry_login(config: Reached, converter: Registered, settings: Settings) -> RegistryLogin | None:
     """How a converter reaches its registry; None for one without. Raises the errors of `read_secret`, ConfigError."""
     if not converter.format.in_registry:
         return None
@@ -72,7 +118,7 @@ def registry_login(config: SinkConfig, converter: ConverterConfig, settings: Set
     return login_from_secret(read_secret(settings, settings.registry_secret_id, RegistrySecret), config.proxy)
 
 
-def snowflake_login(config: SinkConfig, settings: Settings) -> SnowflakeLogin:
+def snowflake_login(config: Reached, settings: Settings) -> SnowflakeLogin:
     """Who writes the rows, and where. Raises the errors of `read_secret`, ConfigError."""
     given = config.snowflake
     login = own_snowflake_login(given, settings) or _login_of_secret(given, settings)

@@ -100,9 +100,11 @@ class SourceConfig:
     """One source as the file names it.
 
     names: objects as they are written (STREAM: one stream; TABLES: tables; CURSOR: one table; QUERY: the streams that
-    the SQL reads; COMPARED: the tables that it reads). patterns, excluded: of TABLES, expressions over
-    `<schema>.<table>`. columns are names as they are written; include, exclude and masks are expressions over
-    `<schema>.<table>.<column>` or `<column>`, in any case. topic: a template. types: (column, logical type).
+    the SQL reads; COMPARED: one table without `sql`, else the tables that the SQL reads). patterns, excluded: of
+    TABLES, expressions over `<schema>.<table>`. Columns are names as they are written. key_columns: of every table;
+    keys: (expression over `<schema>.<table>`, columns), the first that matches counts; without both the primary key
+    that the table declares. include, exclude and masks: expressions over `<schema>.<table>.<column>` or `<column>`, in
+    any case. topic: a template. types: (column, logical type).
     """
 
     name: str
@@ -113,6 +115,7 @@ class SourceConfig:
     sql: str | None = None
     cursor_columns: tuple[str, ...] = ()
     key_columns: tuple[str, ...] = ()
+    keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
     order_columns: tuple[str, ...] = ()
     topic: str = "{source}"
     include: tuple[str, ...] = ()
@@ -135,7 +138,7 @@ class PollConfig:
     """How often an export asks for data. adaptive: between `shortest` and `longest`, by what it found."""
 
     seconds: float = 60.0
-    adaptive: bool = True
+    adaptive: bool = False
     shortest: float = 1.0
     longest: float = 300.0
 
@@ -156,7 +159,7 @@ class SnapshotConfig:
     are published side by side, by the hash of the key."""
 
     initial: Literal["rows", "changes only"] = "rows"
-    shards: int = 1
+    shards: int = 4
 
 
 @dataclass(frozen=True)

@@ -50,5 +50,5 @@ def stream_changes(source: Source, envelope: Envelope) -> Changes:
     )
     kept = "TRUE" if envelope is Envelope.CHANGE else _KEPT
     members = [f"TO_JSON({numbered.KEY})", numbered.ACTION, *(name for _, name in ordered), numbered.ROW_ID]
-    by = f"TO_JSON({numbered.KEY})" if source.config.key_columns else numbered.ROW_ID
+    by = f"TO_JSON({numbered.KEY})" if source.key_names else numbered.ROW_ID
     return Changes(_CHANGES.format(pair=_PAIR, rows=rows, kept=kept), ", ".join(members), by)

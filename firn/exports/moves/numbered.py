@@ -85,7 +85,7 @@ def move_statement(
 
 def key_object(source: Source, alias: str) -> str:
     """The key's OBJECT; NULL for a source without key columns."""
-    return row_object(source.key, alias) if source.config.key_columns else "NULL"
+    return row_object(source.key, alias) if source.key_names else "NULL"
 
 
 def order_members(columns: SourceColumns, alias: str) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from firn.connector.export.config import SourceConfig, SourceKind
+from firn.connector.export.config import SnapshotConfig, SourceConfig, SourceKind
 from firn.exports.asking import has_data
 from firn.exports.history import read_history
 from firn.exports.outbox import waiting
@@ -25,7 +25,7 @@ def insert(connection, *rows: tuple[int, str]) -> None:
 
 
 def test_inserts_travel_from_the_stream_through_the_outbox_into_the_history(connection, orders, new_export) -> None:
-    export = new_export(ORDERS)
+    export = new_export(ORDERS, snapshot=SnapshotConfig(shards=1))
     assert not has_data(connection, export.source).has_data
     insert(connection, (1, "new"), (2, "new"))
     assert has_data(connection, export.source).has_data
