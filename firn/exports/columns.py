@@ -31,13 +31,20 @@ METADATA = ("METADATA$ACTION", "METADATA$ISUPDATE", "METADATA$ROW_ID")
 
 @dataclass(frozen=True)
 class SourceColumn:
-    """A column. `name` as Snowflake keeps it, `comment` empty for none; primary_key: whether the table declares so."""
+    """A column. `name` as Snowflake keeps it, `type` as it stands in a statement, `comment` empty for none;
+    primary_key: whether the table declares so.
+    """
 
     name: str
-    type: ColumnType
+    type: str
     nullable: bool = True
     comment: str = ""
     primary_key: bool = False
+
+    @property
+    def parsed(self) -> ColumnType:
+        """The type by its parts."""
+        return column_type(self.type)
 
 
 SourceColumns: TypeAlias = tuple[SourceColumn, ...]
@@ -49,7 +56,7 @@ def describe_table(connection: SnowflakeConnection, name: FullName) -> SourceCol
     return tuple(
         SourceColumn(
             str(row["name"]),
-            column_type(str(row["type"])),
+            str(column_type(str(row["type"]))),
             row.get("null?") != "N",
             row.get("comment") or "",
             row.get("primary key") == "Y",
@@ -62,7 +69,7 @@ def describe_query(connection: SnowflakeConnection, sql: str) -> SourceColumns:
     """All columns that a query returns, those of METADATA included. Raises as `connection.query`."""
     with translated(sql=sql, role=connection.role or ""), connection.cursor() as cursor:
         described = cursor.describe(sql)
-    return tuple(SourceColumn(each.name, _type(each), each.is_nullable is not False) for each in described)
+    return tuple(SourceColumn(each.name, str(_type(each)), each.is_nullable is not False) for each in described)
 
 
 def selected(config: SourceConfig, where: str, columns: SourceColumns, key: Sequence[str]) -> SourceColumns:
@@ -118,18 +125,12 @@ def matches(expressions: Sequence[str], where: str, column: str) -> bool:
 
 def versions_document(versions: ColumnVersions) -> dict[str, Any]:
     """Plain values for FIRN_EXPORTS; `read_versions` reads them."""
-    return {
-        str(number): [{**asdict(column), "type": str(column.type)} for column in columns]
-        for number, columns in versions.items()
-    }
+    return {str(number): [asdict(column) for column in columns] for number, columns in versions.items()}
 
 
 def read_versions(document: Mapping[str, Any]) -> dict[int, SourceColumns]:
     """The versions of a document."""
-    return {
-        int(number): tuple(SourceColumn(**{**each, "type": column_type(each["type"])}) for each in columns)
-        for number, columns in document.items()
-    }
+    return {int(number): tuple(SourceColumn(**each) for each in columns) for number, columns in document.items()}
 
 
 def _type(described: ResultMetadata) -> ColumnType:

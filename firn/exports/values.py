@@ -52,7 +52,7 @@ def exact(expression: str, type_: ColumnType) -> str:
 def row_object(columns: Iterable[SourceColumn], alias: str) -> str:
     """An OBJECT of these columns' exact values by their names; a NULL is JSON's null."""
     members = [
-        f"{text_literal(column.name)}, {exact(f'{alias}.{always_quoted(column.name)}', column.type)}"
+        f"{text_literal(column.name)}, {exact(f'{alias}.{always_quoted(column.name)}', column.parsed)}"
         for column in columns
     ]
     return f"OBJECT_CONSTRUCT_KEEP_NULL({', '.join(members)})"

@@ -34,6 +34,7 @@ def source_of(columns: SourceColumns = ORDERS, *, topic: str = "order-status", *
         asked=(("DB", "SHOP", "ORDERS_STREAM"),),
         columns=columns,
         all_columns=columns,
+        key_names=own.key_columns,
         outbox="DB.SHOP.OUTBOX",
         state="",
         topic=topic,
