@@ -18,6 +18,10 @@ from firn.registry.faults import UnknownSchemaError, registry_errors
 SchemaKind: TypeAlias = Literal["AVRO", "JSON", "PROTOBUF"]
 
 
+class InvalidSchemaError(ValueError):
+    """A schema that no value can be decoded with; the message says what is wrong, and where."""
+
+
 @dataclass(frozen=True)
 class RegisteredSchema:
     """A schema as the registry holds it, with the schemas it refers to under the names it has for them.
@@ -38,6 +42,16 @@ def registered_schema(client: SchemaRegistryClient, schema_id: int) -> Registere
     """
     with registry_errors(client, f"schema id {schema_id}"):
         return _resolved(client, client.get_schema(schema_id))
+
+
+def subject_versions(client: SchemaRegistryClient, subject: str) -> list[tuple[int, RegisteredSchema]]:
+    """The versions of a subject and their schemas, oldest first; those that were deleted are not among them.
+
+    Raises UnknownSchemaError where the registry has no such subject, and what `registered_schema` raises.
+    """
+    with registry_errors(client, f"subject {subject}"):
+        versions = sorted(client.get_versions(subject))
+        return [(version, _resolved(client, client.get_version(subject, version).schema)) for version in versions]
 
 
 def _resolved(client: SchemaRegistryClient, schema: Schema) -> RegisteredSchema:

@@ -13,6 +13,7 @@ import typer
 
 from firn.settings import Compatibility
 from flows.cli.console import JsonOption, print_rows, say
+from flows.cli.generate import generate
 
 if TYPE_CHECKING:
     from flows.pipeline import PipelineResult
@@ -25,7 +26,10 @@ def add(app: typer.Typer) -> None:
     """Add these commands."""
     app.command("provision")(_provision)
     app.command("produce")(_produce)
-    app.command("transform")(_transform)
+    transform = typer.Typer(invoke_without_command=True, help=_transform.__doc__)
+    transform.callback()(_transform)
+    transform.command("generate")(generate)
+    app.add_typer(transform, name="transform")
     app.command("pipeline")(_pipeline)
 
 
@@ -117,6 +121,7 @@ def _show_produce(result: ProduceResult, as_json: bool) -> None:
 
 
 def _transform(
+    context: typer.Context,
     select: Annotated[
         str | None, typer.Option(help="dbt node selection, for example fct_order_events+ (default: all).")
     ] = None,
@@ -129,6 +134,8 @@ def _transform(
 
     Fails if a model or a test fails.
     """
+    if context.invoked_subcommand:
+        return
     from firn.dbt.results import COLUMNS, TransformError, TransformInterruptedError
     from flows.transform import transform
 

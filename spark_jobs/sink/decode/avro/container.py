@@ -24,12 +24,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from firn.registry.schemas import InvalidSchemaError
 from spark_jobs.sink.decode.avro.binary import MAX_EMPTY_ITEMS, Limits, read_blocks, read_long, read_span, too_large
 from spark_jobs.sink.decode.avro.schema import ValueBounds, parse_schema
 from spark_jobs.sink.decode.avro.values import ReferenceDecoder
 from spark_jobs.sink.decode.base import contract
 from spark_jobs.sink.decode.base.capacity import string_array
-from spark_jobs.sink.decode.base.contract import Decoded, Decoder, InvalidSchemaError, MalformedError
+from spark_jobs.sink.decode.base.contract import Decoded, Decoder, MalformedError
 from spark_jobs.sink.decode.base.scalars import CLASSIC_ZONE
 from spark_jobs.sink.values.bad_records import INVALID_SCHEMA, MALFORMED_CONTAINER, TRAILING_BYTES, BadRecord
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from firn.connector.config import ConverterConfig
 from firn.connector.formats import Format
-from firn.registry.schemas import RegisteredSchema
+from firn.registry.schemas import InvalidSchemaError, RegisteredSchema
 from spark_jobs.sink.decode.avro.container import avro_file_decoder
 from spark_jobs.sink.decode.avro.schema import parse_schema
 from spark_jobs.sink.decode.avro.types import value_types
@@ -21,15 +21,7 @@ from spark_jobs.sink.decode.avro.values import ReferenceDecoder
 from spark_jobs.sink.decode.avro.vector import VectorDecoder
 from spark_jobs.sink.decode.base.capacity import check_size, string_array
 from spark_jobs.sink.decode.base.column_types import ValueTypes
-from spark_jobs.sink.decode.base.contract import (
-    Converter,
-    ConverterContext,
-    Decoded,
-    InvalidSchemaError,
-    MalformedError,
-    SchemaOf,
-    Writer,
-)
+from spark_jobs.sink.decode.base.contract import Converter, ConverterContext, Decoded, MalformedError, SchemaOf, Writer
 from spark_jobs.sink.decode.base.scalars import CLASSIC_ZONE
 from spark_jobs.sink.decode.framing.decoder import FramedDecoder
 from spark_jobs.sink.decode.framing.frames import FRAME_BYTES

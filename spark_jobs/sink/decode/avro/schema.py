@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from spark_jobs.sink.decode.base.contract import InvalidSchemaError
+from firn.registry.schemas import InvalidSchemaError
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 MAX_SCALE = 10_000

@@ -43,10 +43,6 @@ class MalformedError(Exception):
         self.reason, self.detail = reason, detail
 
 
-class InvalidSchemaError(ValueError):
-    """A schema that no value can be decoded with; the message says what is wrong, and where."""
-
-
 @dataclass(frozen=True)
 class Decoded:
     """A decoded batch of keys or values.

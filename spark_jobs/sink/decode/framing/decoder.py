@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from firn.registry.faults import UnknownSchemaError
-from firn.registry.schemas import RegisteredSchema, SchemaKind
+from firn.registry.schemas import InvalidSchemaError, RegisteredSchema, SchemaKind
 from spark_jobs.sink.decode.base.capacity import one_array
-from spark_jobs.sink.decode.base.contract import Decoded, Decoder, InvalidSchemaError, Part, SchemaOf
+from spark_jobs.sink.decode.base.contract import Decoded, Decoder, Part, SchemaOf
 from spark_jobs.sink.decode.framing.frames import FRAME_BYTES, Frames
 from spark_jobs.sink.values.bad_records import (
     INVALID_SCHEMA,

@@ -16,9 +16,9 @@ from referencing import Registry, Resource
 from referencing.exceptions import NoSuchResource, Unresolvable
 from referencing.jsonschema import DRAFT7, specification_with
 
-from firn.registry.schemas import RegisteredSchema
+from firn.registry.schemas import InvalidSchemaError, RegisteredSchema
 from spark_jobs.sink.decode.base import json_text
-from spark_jobs.sink.decode.base.contract import InvalidSchemaError, MalformedError
+from spark_jobs.sink.decode.base.contract import MalformedError
 from spark_jobs.sink.decode.base.rows import Budget
 from spark_jobs.sink.decode.connect import schema as connect
 from spark_jobs.sink.decode.json.values import Anything, ArrayOf, Leaf, MapOf, Null, OneOf, Slot, Struct, Type

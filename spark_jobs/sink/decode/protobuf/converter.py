@@ -13,11 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from firn.connector.config import ConverterConfig, ProtobufOptions
+from firn.registry.protobuf_schema import root_file
 from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.decode.base.column_types import ValueTypes
 from spark_jobs.sink.decode.base.contract import (
@@ -32,10 +33,9 @@ from spark_jobs.sink.decode.base.contract import (
 from spark_jobs.sink.decode.base.rows import Budget, RowDecoder
 from spark_jobs.sink.decode.framing.decoder import FramedDecoder
 from spark_jobs.sink.decode.framing.frames import FRAME_BYTES
-from spark_jobs.sink.decode.protobuf.schema import message_at, root_file
 from spark_jobs.sink.decode.protobuf.types import value_types
 from spark_jobs.sink.decode.protobuf.values import MessageTexts
-from spark_jobs.sink.values.bad_records import INVALID_UTF8, MALFORMED_PROTOBUF
+from spark_jobs.sink.values.bad_records import INVALID_UTF8, MALFORMED_PROTOBUF, SCHEMA_MISMATCH
 
 FIRST_MESSAGE: Part = (0,)
 MAX_INDEXES = 100
@@ -101,6 +101,19 @@ class _MessageDecoder:
                 raise MalformedError(INVALID_UTF8, f"a string in {name} is not UTF-8: {error.reason}") from None
 
         return convert
+
+
+def message_at(file: FileDescriptor, indexes: Part) -> Descriptor:
+    """The message that `indexes` lead to. Raises MalformedError."""
+    messages = list(file.message_types_by_name.values())
+    for index in indexes:
+        if not 0 <= index < len(messages):
+            way = "/".join(map(str, indexes))
+            raise MalformedError(SCHEMA_MISMATCH, f"the schema has no message at index {way}")
+        found = messages[index]
+        # The entries of maps are messages to protoc alone.
+        messages = [each for each in found.nested_types if not each.GetOptions().map_entry]
+    return found
 
 
 def read_indexes(value: bytes, pos: int) -> tuple[Part, int]:

@@ -1,6 +1,6 @@
 """Types of columns that a Protobuf message asks for, through Kafka Connect's types of the official converter.
 
-Only the first level is looked at. Not for finding the message (`schema`) or reading it (`values`).
+Only the first level is looked at. Not for finding the message (`converter`) or reading it (`values`).
 """
 
 from __future__ import annotations

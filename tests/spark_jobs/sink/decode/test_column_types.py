@@ -15,14 +15,14 @@ from google.protobuf.message_factory import GetMessageClass
 
 from firn.connector.config import ConverterConfig, ProtobufOptions
 from firn.connector.formats import Format
-from firn.registry.schemas import RegisteredSchema
+from firn.registry.protobuf_schema import root_file
+from firn.registry.schemas import InvalidSchemaError, RegisteredSchema
 from firn.snowflake.columns import ColumnType
 from spark_jobs.sink.columns.cells import to_cells
 from spark_jobs.sink.columns.fields import split
-from spark_jobs.sink.decode.base.contract import InvalidSchemaError, Writer
+from spark_jobs.sink.decode.base.contract import Writer
 from spark_jobs.sink.decode.base.scalars import CLASSIC_ZONE, STREAMING_ZONE
 from spark_jobs.sink.decode.converters import converter_for
-from spark_jobs.sink.decode.protobuf.schema import root_file
 from tests.spark_jobs.sink.decode.avro_cases import RICH, frame, write
 from tests.spark_jobs.sink.decode.framed_cases import FRAME
 from tests.spark_jobs.sink.decode.json.test_schema import ONE_OF, connect, obj

@@ -18,10 +18,10 @@ from google.type.phone_number_pb2 import PhoneNumber
 from firn.connector.config import ConverterConfig
 from firn.connector.formats import Format
 from firn.registry.login import login_from_secret, registry_client
+from firn.registry.protobuf_schema import root_file
 from firn.registry.schemas import RegisteredSchema, registered_schema
 from firn.secrets import RegistrySecret, read_secret
 from spark_jobs.sink.decode.converters import converter_for
-from spark_jobs.sink.decode.protobuf.schema import root_file
 
 pytestmark = pytest.mark.stack
 RUN = uuid4().hex[:8]

@@ -11,11 +11,11 @@ import pytest
 
 from firn.errors import TransientError
 from firn.registry.faults import UnknownSchemaError
-from firn.registry.schemas import RegisteredSchema
+from firn.registry.schemas import InvalidSchemaError, RegisteredSchema
 from spark_jobs.sink.decode.avro.converter import avro_decoder
 from spark_jobs.sink.decode.avro.schema import parse_schema
 from spark_jobs.sink.decode.avro.vector import VectorDecoder
-from spark_jobs.sink.decode.base.contract import Decoded, InvalidSchemaError
+from spark_jobs.sink.decode.base.contract import Decoded
 from spark_jobs.sink.decode.base.rows import RowDecoder
 from spark_jobs.sink.decode.framing.decoder import MAX_IN_BATCH, REMEMBERED_SECONDS, FramedDecoder
 from tests.spark_jobs.sink.decode.avro_cases import frame, parsed, write

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from firn.connector.config import ProtobufOptions
+from firn.registry.protobuf_schema import root_file
 from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.decode.base import contract, rows
 from spark_jobs.sink.decode.base.contract import Decoded, Decoder
-from spark_jobs.sink.decode.protobuf.schema import root_file
 from tests.spark_jobs.sink.decode.framed_cases import FRAME, decode, decoder, only, reason, references
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

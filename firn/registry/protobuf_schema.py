@@ -2,7 +2,7 @@
 
 The registry gives .proto text, or what some clients register: a serialized FileDescriptorProto in base64. Imports come
 from the schema's references, and besides them from what every registry client knows: google/protobuf, google/type,
-confluent/meta.proto and confluent/type. Not for reading messages (`values`).
+confluent/meta.proto and confluent/type. Not for reading messages, nor for finding one in its file.
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ import grpc_tools  # type: ignore[import-untyped]
 from confluent_kafka.schema_registry.confluent import meta_pb2
 from confluent_kafka.schema_registry.confluent.type import decimal_pb2, variant_pb2
 from confluent_kafka.schema_registry.confluent.types import decimal_pb2 as former_decimal_pb2
-from google.protobuf.descriptor import Descriptor, FileDescriptor
+from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 from firn.errors import TransientError
-from firn.registry.schemas import RegisteredSchema
-from spark_jobs.sink.decode.base.contract import InvalidSchemaError, MalformedError, Part
-from spark_jobs.sink.values.bad_records import SCHEMA_MISMATCH
+from firn.registry.schemas import InvalidSchemaError, RegisteredSchema
 
 PROTOC_SECONDS = 60.0
 """It takes 0.15 s, once for each schema id and worker."""
@@ -50,19 +48,6 @@ def root_file(schema: RegisteredSchema) -> FileDescriptor:
         raise
     except (DecodeError, KeyError, TypeError, ValueError) as error:
         raise InvalidSchemaError(f"its descriptors do not fit together: {error}") from error
-
-
-def message_at(file: FileDescriptor, indexes: Part) -> Descriptor:
-    """The message that `indexes` lead to. Raises MalformedError."""
-    messages = list(file.message_types_by_name.values())
-    for index in indexes:
-        if not 0 <= index < len(messages):
-            way = "/".join(map(str, indexes))
-            raise MalformedError(SCHEMA_MISMATCH, f"the schema has no message at index {way}")
-        found = messages[index]
-        # The entries of maps are messages to protoc alone.
-        messages = [each for each in found.nested_types if not each.GetOptions().map_entry]
-    return found
 
 
 def _compiled(schema: RegisteredSchema) -> FileDescriptorSet:
@@ -135,8 +120,8 @@ def _run_protoc(folder: Path) -> None:
     except subprocess.TimeoutExpired as error:
         raise TransientError(
             f"protoc did not compile a schema within {PROTOC_SECONDS:.0f} s.",
-            where="the machine that decodes",
-            next_step="Look at its load; the sink tries again.",
+            where="this machine",
+            next_step="Look at its load, then try again; a sink does so itself.",
         ) from error
     if ran.returncode:
         said = _LOG.sub("", ran.stderr.decode(errors="replace")).replace(f"{sources}/", "").strip()
