@@ -80,9 +80,11 @@ class TransformInterruptedError(TransientError):
 
 def read_result(target: Path) -> TransformResult:
     """The result of the last run that wrote its artifacts to `target`."""
-    manifest = json.loads((target / "manifest.json").read_text())["nodes"]
+    manifest = json.loads((target / "manifest.json").read_text())
+    nodes = manifest["nodes"] | manifest.get("unit_tests", {})
     results = json.loads((target / "run_results.json").read_text())["results"]
-    return TransformResult(tuple(_node(manifest[result["unique_id"]], result) for result in results))
+    # dbt lists exposures too, which it does nothing for.
+    return TransformResult(tuple(_node(nodes[each["unique_id"]], each) for each in results if each["unique_id"] in nodes))
 
 
 def failure(result: TransformResult, where: str) -> TransformError | TransformInterruptedError:

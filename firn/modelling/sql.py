@@ -30,7 +30,7 @@ _CASTS = {
     Kind.TIMESTAMP_MILLIS: "to_timestamp_ntz({0}::number(38, 0), 3)",
     Kind.TIMESTAMP_MICROS: "to_timestamp_ntz({0}::number(38, 0), 6)",
     Kind.TIMESTAMP_NANOS: "to_timestamp_ntz({0}::number(38, 0), 9)",
-    Kind.TIMESTAMP_TEXT: "convert_timezone('UTC', to_timestamp_tz({0}::varchar))::timestamp_ntz",
+    Kind.TIMESTAMP_TEXT: "convert_timezone('UTC', {0}::varchar::timestamp_tz)::timestamp_ntz",
     Kind.VARIANT: "{0}",
 }
 _TYPES = {

@@ -75,6 +75,22 @@ true
 '{{ (run_started_at | string)[:19] }}'::timestamp_ntz
 {%- endmacro %}
 
+{#
+  A predicate for hand-written models below a mart: its rows (`events`) that were written since this model last read them.
+  The model has a column loaded_at, the newest loaded_at of the rows that it is made of.
+#}
+{% macro firn_written_since(events) -%}
+{%- if execute and is_incremental() -%}
+    {%- set newest -%}
+        select max(held.loaded_at) as bound from {{ this }} as held
+    {%- endset -%}
+    {%- set bound = run_query(newest).columns[0].values()[0] -%}
+    {%- if bound -%}{{ events }}.loaded_at > '{{ bound }}'::timestamp_ntz{%- else -%}true{%- endif -%}
+{%- else -%}
+true
+{%- endif -%}
+{%- endmacro %}
+
 {# Columns of the contract that the table lacks. A column of another type needs --full-refresh: MERGE would cast into it. #}
 {% macro firn_added_columns() -%}
     {%- set existing = {} -%}

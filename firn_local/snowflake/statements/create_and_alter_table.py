@@ -136,7 +136,7 @@ def _escape_comments(statement: Expr) -> None:
     elif isinstance(statement, exp.Create) and statement.kind in {"TABLE", "VIEW"}:
         found = [each.this for each in statement.find_all(exp.SchemaCommentProperty)]
     for text in found:
-        if isinstance(text, exp.Literal):
+        if isinstance(text, exp.Literal | exp.RawString):
             text.set("this", text.name.replace("'", "''"))
 
 
