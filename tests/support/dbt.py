@@ -1,0 +1,132 @@
+"""A local Snowflake for dbt, with records as the sink writes them; the models built in this process or by `run_dbt`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from firn.dbt import transform
+from firn.dbt.results import TransformResult, read_result
+from firn.dbt.transform import run_dbt
+from firn.settings import Settings
+from firn.snowflake.connection import SnowflakeLogin, connect, execute, query
+
+CREATED_AT = 1_772_713_815_123  # 2026-03-05 12:30:15.123 UTC
+HOUR_MS = 3_600_000
+
+
+@dataclass
+class Warehouse:
+    """A local Snowflake with an empty ORDER_EVENTS, and a home for dbt."""
+
+    login: SnowflakeLogin
+    settings: Settings
+
+    def build(self, **options: Any) -> TransformResult:
+        """As `firn transform`, in a process of its own."""
+        return run_dbt(self.settings, self.login, **options)
+
+    def query(self, sql: str) -> list[dict[str, Any]]:
+        with connect(self.login) as session:
+            return query(session, sql)
+
+    def execute(self, *statements: str) -> None:
+        with connect(self.login) as session:
+            for statement in statements:
+                execute(session, statement)
+
+    def load(self, table: str, metadata: dict[str, Any], content: str) -> None:
+        """One row of a sink's table; `content` is JSON text."""
+        with connect(self.login) as session:
+            statement = f"INSERT INTO {table} SELECT PARSE_JSON(?), PARSE_JSON(?)"
+            execute(session, statement, (json.dumps(metadata), content))
+
+    def land(
+        self,
+        partition: int,
+        offset: int,
+        *,
+        content: dict[str, Any] | None = None,
+        hours_ago: float = 0,
+        **order: Any,
+    ) -> None:
+        """One order as the sink writes it; `content={}` is a tombstone. hours_ago: when the sink pushed it."""
+        value = {
+            "order_id": 1000 + offset,
+            "customer_id": "cust_abc123",
+            "order_status": "CREATED",
+            "order_total": 99.99,
+            "created_at": CREATED_AT,
+        }
+        metadata = metadata_of("order-events", partition, offset, hours_ago=hours_ago)
+        metadata |= {"key": str(1000 + offset), "schema_id": 0 if content == {} else 1, "headers": {"trace": "t-1"}}
+        self.load("ORDER_EVENTS", metadata, json.dumps(value | order if content is None else content))
+
+    def events(self) -> list[tuple[int, int]]:
+        """(partition, offset) of every row of the mart, sorted."""
+        rows = self.query("SELECT e.PARTITION AS P, e.OFFSET AS O FROM FCT_ORDER_EVENTS AS e ORDER BY P, O")
+        return [(row["P"], row["O"]) for row in rows]
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """All rows of a mart without the time of the run that wrote them, in an order of their own."""
+        rows = [{k: v for k, v in row.items() if k != "LOADED_AT"} for row in self.query(f"SELECT * FROM {table}")]
+        return sorted(rows, key=lambda row: [str(value) for value in row.values()])
+
+
+def metadata_of(topic: str, partition: int, offset: int, *, hours_ago: float = 0) -> dict[str, Any]:
+    """RECORD_METADATA of a record that the sink pushed so long ago."""
+    return {
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+        "CreateTime": CREATED_AT + offset,
+        "SnowflakeConnectorPushTime": time.time_ns() // 1_000_000 - int(hours_ago * HOUR_MS),
+        "schema_id": 1,
+    }
+
+
+def emptied(server: SnowflakeLogin, home: Path) -> Warehouse:
+    """The server's tables as they are before any build."""
+    warehouse = Warehouse(server, Settings(home=home, retry_deadline_seconds=1))
+    warehouse.execute(
+        "CREATE OR REPLACE DATABASE STREAMING",
+        "CREATE SCHEMA IF NOT EXISTS STREAMING.PUBLIC",
+        "CREATE OR REPLACE TABLE STREAMING.PUBLIC.ORDER_EVENTS (RECORD_METADATA VARIANT, RECORD_CONTENT VARIANT)",
+    )
+    return warehouse
+
+
+def copied_project(folder: Path) -> Path:
+    """Firn's own project, to be changed by a test."""
+    project = folder / "project"
+    shutil.copytree(transform.PROJECT, project, ignore=shutil.ignore_patterns("target", "logs"))
+    return project
+
+
+@contextmanager
+def dbt_here(warehouse: Warehouse) -> Iterator[Any]:
+    """dbt in this process, which imports it once: `run(project, *arguments)` gives the nodes of a build."""
+    from dbt.cli.main import dbtRunner
+
+    environment = {k: v for k, v in transform._environment(warehouse.login).items() if "FIRN_" in k}
+
+    def run(project: Path, *arguments: str) -> TransformResult:
+        target = warehouse.settings.home / "target"
+        places = [f"--project-dir={project}", f"--profiles-dir={transform.PROJECT}", f"--target-path={target}"]
+        quiet = ["--quiet", "--no-use-colors", "--no-partial-parse", f"--log-path={warehouse.settings.home}"]
+        done = dbtRunner().invoke(["build", *quiet, *places, *arguments])
+        if done.exception:
+            pytest.fail(f"dbt raised {done.exception}")
+        return read_result(target)
+
+    with patch.dict("os.environ", environment):
+        yield run
