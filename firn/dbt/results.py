@@ -84,7 +84,8 @@ def read_result(target: Path) -> TransformResult:
     nodes = manifest["nodes"] | manifest.get("unit_tests", {})
     results = json.loads((target / "run_results.json").read_text())["results"]
     # dbt lists exposures too, which it does nothing for.
-    return TransformResult(tuple(_node(nodes[each["unique_id"]], each) for each in results if each["unique_id"] in nodes))
+    listed = [(nodes.get(each["unique_id"]), each) for each in results]
+    return TransformResult(tuple(_node(node, each) for node, each in listed if node is not None))
 
 
 def failure(result: TransformResult, where: str) -> TransformError | TransformInterruptedError:

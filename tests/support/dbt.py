@@ -77,8 +77,9 @@ class Warehouse:
         return [(row["P"], row["O"]) for row in rows]
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """All rows of a mart without the time of the run that wrote them, in an order of their own."""
+        """All rows of a mart without the time of the run that wrote them, in an order of their own; NaN as text."""
         rows = [{k: v for k, v in row.items() if k != "LOADED_AT"} for row in self.query(f"SELECT * FROM {table}")]
+        rows = [{k: "NaN" if v != v else v for k, v in row.items()} for row in rows]
         return sorted(rows, key=lambda row: [str(value) for value in row.values()])
 
 
@@ -122,7 +123,13 @@ def dbt_here(warehouse: Warehouse) -> Iterator[Any]:
     def run(project: Path, *arguments: str) -> TransformResult:
         target = warehouse.settings.home / "target"
         places = [f"--project-dir={project}", f"--profiles-dir={transform.PROJECT}", f"--target-path={target}"]
-        quiet = ["--quiet", "--no-use-colors", "--no-partial-parse", f"--log-path={warehouse.settings.home}"]
+        quiet = [
+            "--quiet",
+            "--no-use-colors",
+            "--no-partial-parse",
+            "--no-send-anonymous-usage-stats",
+            f"--log-path={warehouse.settings.home}",
+        ]
         done = dbtRunner().invoke(["build", *quiet, *places, *arguments])
         if done.exception:
             pytest.fail(f"dbt raised {done.exception}")

@@ -136,7 +136,7 @@ def to_create(statement: Statement) -> Iterator[Need]:
 
 def to_own(statement: Statement) -> Iterator[Need]:
     """ALTER, DROP, COMMENT: OWNERSHIP."""
-    kind = str(statement.expression.args.get("kind"))
+    kind = str(statement.expression.args.get("kind")).upper()
     if kind == "COLUMN":  # COMMENT ON COLUMN t.c
         column = statement.expression.this
         table = exp.Table(this=column.args["table"], db=column.args.get("db"), catalog=column.args.get("catalog"))

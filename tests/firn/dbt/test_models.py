@@ -156,7 +156,7 @@ def foreign(server: SnowflakeLogin, tmp_path_factory: pytest.TempPathFactory) ->
     """Models of unlike subjects in a project that is not Firn's, built once."""
     warehouse = emptied(server, tmp_path_factory.mktemp("home"))
     project = tmp_path_factory.mktemp("other")
-    (project / "dbt_project.yml").write_text("name: other\nversion: '1'\nprofile: firn\n")
+    (project / "dbt_project.yml").write_text("name: other\nversion: 1.0.0\nprofile: firn\n")
     for subject in (FLAT, DEEP, UNIONS, MESSAGES):
         table = subject.name.replace("-", "_").replace(".", "_").upper()
         _generate(project, subject, table)

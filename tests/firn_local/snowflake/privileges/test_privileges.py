@@ -210,6 +210,7 @@ def test_what_is_not_read_is_guarded_as_well(objects: None, admin: Sql, worker: 
         "ALTER TABLE T CLUSTER BY (A)",
         "ALTER TABLE T RENAME TO TT",
         "COMMENT ON TABLE T IS 'x'",
+        "comment on table t is $$it's$$",  # as dbt writes it
         "COMMENT ON COLUMN T.A IS 'x'",
         "CREATE OR REPLACE TABLE T (A INT)",
         "DROP TABLE T",
