@@ -2,7 +2,8 @@
 
 Rules: io.confluent.connect.protobuf.ProtobufData (schema-registry 7) and the connector's RecordService. Different on
 purpose: uint64 beyond 63 bits stays what it is (negative there), decimals are not rounded to their own precision, and
-times outside their range are printed where they can be. Not for: bytes (`converter`) and schemas (`firn.registry.protobuf_schema`).
+times outside their range are printed where they can be. Not for: bytes (`converter`), schemas (`protobuf_schema` of
+`firn.registry`).
 """
 
 from __future__ import annotations
