@@ -42,6 +42,12 @@ class Settings(BaseSettings):
     snowflake_secret_id: str = Field(
         "snowflake/svc-kafka-connector", description="Secret {account, user, role, private_key, ...}."
     )
+    dbt_secret_id: str | None = Field(
+        None, description="Secret of the login of `firn transform`, in the same form; unset means the sinks' login."
+    )
+    sql_secret_id: str | None = Field(
+        None, description="Secret of the login of `firn sql`, in the same form; unset means the sinks' login."
+    )
 
     kafka_security_protocol: SecurityProtocol = Field("SASL_SSL", description="How clients speak to the brokers.")
     kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
@@ -67,6 +73,7 @@ class Settings(BaseSettings):
     )
     snowflake_database: str = Field("STREAMING", description="Database of the tables.")
     snowflake_schema: str = Field("PUBLIC", description="Schema of the tables.")
+    dbt_schema: str | None = Field(None, description="Schema of the dbt models; unset means that of the tables.")
     snowflake_warehouse: str = Field("INGEST_WH", description="Warehouse for COPY and queries.")
 
     prefect_api_url: str | None = Field(None, description="Prefect API; unset means Prefect's own configuration.")

@@ -15,9 +15,9 @@ from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
 from firn.operations.run_report import RunReport
 from firn.provision.findings import COLUMNS as FINDING_COLUMNS
-from firn.secrets import SnowflakeSecret, read_secret, secret_reader
+from firn.secrets import secret_reader
 from firn.settings import load_settings
-from firn.snowflake.connection import SnowflakeLogin, login_from
+from firn.snowflake.logins import dbt_login, sink_login
 from firn.snowflake.tables import TableCount, count_tables, latest_rows
 from flows.prefect_ui.forms import described
 from flows.produce import DEFAULT_COUNT, ProduceResult, produce
@@ -61,22 +61,21 @@ def pipeline(
     produced = produce(count=count, rate=rate, seed=seed)
     report = sink(config=config, once=True)
     built = transform()
-    login = _login()
+    settings = load_settings()
+    landed, typed = sink_login(settings), dbt_login(settings)
     result = PipelineResult(
         provision=provisioned,
         produce=produced,
         sink=report,
         dbt=built.rows(),
-        tables=count_tables(login, dict.fromkeys(report.tables.values()), TYPED_TABLES),
-        sample=latest_rows(login, SAMPLE_TABLE, SAMPLE_ORDER, SAMPLE_ROWS),
+        tables=[
+            *count_tables(landed, dict.fromkeys(report.tables.values()), ()),
+            *count_tables(typed, (), TYPED_TABLES),
+        ],
+        sample=latest_rows(typed, SAMPLE_TABLE, SAMPLE_ORDER, SAMPLE_ROWS),
     )
     create_markdown_artifact(key=ARTIFACT_KEY, markdown=summary(result), description="What the pipeline moved.")
     return result
-
-
-def _login() -> SnowflakeLogin:
-    settings = load_settings()
-    return login_from(settings, read_secret(settings, settings.snowflake_secret_id, SnowflakeSecret))
 
 
 def summary(result: PipelineResult) -> str:

@@ -15,15 +15,16 @@ from firn.kafka.client import client_from_settings
 from firn.kafka.cluster import admin_client
 from firn.produce.run import order_schema
 from firn.provision.findings import Finding, Mode
+from firn.provision.logins import check_own_logins
 from firn.provision.snowflake import check_snowflake
 from firn.provision.subject import ensure_subject
 from firn.provision.topic import ensure_topic, topic_spec
 from firn.registry.avro_schema import read_schema
 from firn.registry.login import login_from_secret, registry_client
 from firn.retry import with_retries
-from firn.secrets import RegistrySecret, SnowflakeSecret, read_secret
+from firn.secrets import RegistrySecret, read_secret
 from firn.settings import Compatibility, Settings, load_settings
-from firn.snowflake.connection import login_from
+from firn.snowflake.logins import sink_login
 from flows.prefect_ui.forms import described
 
 ARTIFACT_KEY = "provision"
@@ -116,9 +117,10 @@ def subject_step(settings: Settings, schema: str, mode: Mode) -> list[Finding]:
 
 @task(name="snowflake")
 def snowflake_step(settings: Settings) -> list[Finding]:
-    """Check login, database, schema and warehouse."""
-    login = login_from(settings, read_secret(settings, settings.snowflake_secret_id, SnowflakeSecret))
-    return with_retries(settings.retry_deadline_seconds, lambda: check_snowflake(login))
+    """Check login, database, schema and warehouse; and logins of their own for dbt and `firn sql`."""
+    login, deadline = sink_login(settings), settings.retry_deadline_seconds
+    found = with_retries(deadline, lambda: check_snowflake(login))
+    return [*found, *with_retries(deadline, lambda: check_own_logins(settings))]
 
 
 def _run(steps: dict[str, Callable[[], list[Finding]]]) -> tuple[list[Finding], list[FirnError]]:

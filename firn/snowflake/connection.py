@@ -72,8 +72,12 @@ class SnowflakeLogin:
         return None if self.proxy is None or proxy.bypasses(self.proxy, self.host) else self.proxy
 
 
-def login_from(settings: Settings, secret: SnowflakeSecret) -> SnowflakeLogin:
-    """The login that settings and secret describe. Raises ConfigError for a malformed url."""
+def login_from(settings: Settings, secret: SnowflakeSecret, secret_id: str | None = None) -> SnowflakeLogin:
+    """The login that settings and secret describe. Raises ConfigError for a malformed url.
+
+    secret_id: what the secret is called; the settings' own (snowflake_secret_id) by default.
+    """
+    secret_id = secret_id or settings.snowflake_secret_id
     protocol, host, port = parse_url(settings.snowflake_url or secret.url, secret.account)
     return SnowflakeLogin(
         account=secret.account,
@@ -87,7 +91,7 @@ def login_from(settings: Settings, secret: SnowflakeSecret) -> SnowflakeLogin:
         protocol=protocol,
         private_key=secret.private_key,
         private_key_passphrase=secret.private_key_passphrase,
-        key_place=KeyPlace(f"secret {settings.snowflake_secret_id} in Secrets Manager, region {settings.aws_region}"),
+        key_place=KeyPlace(f"secret {secret_id} in Secrets Manager, region {settings.aws_region}"),
     )
 
 

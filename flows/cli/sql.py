@@ -18,17 +18,15 @@ def _sql(
     statement: Annotated[str, typer.Argument(help="One statement, or several separated by semicolons.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Run SQL in Snowflake as the service user, and print each result."""
-    from firn.secrets import SnowflakeSecret, read_secret
+    """Run SQL in Snowflake with the login of FIRN_SQL_SECRET_ID (default: the sinks'), and print each result."""
     from firn.settings import load_settings
-    from firn.snowflake.connection import connect, login_from
+    from firn.snowflake.connection import connect
+    from firn.snowflake.logins import sql_login
     from firn.snowflake.statements import run_statements
 
     if not statement.strip().rstrip(";"):
         raise typer.BadParameter("The argument contains no statement.")
-    settings = load_settings()
-    login = login_from(settings, read_secret(settings, settings.snowflake_secret_id, SnowflakeSecret))
-    with connect(login, query_tag="firn sql") as connection:
+    with connect(sql_login(load_settings()), query_tag="firn sql") as connection:
         for result in run_statements(connection, statement):
             print_rows(result.rows, columns=result.columns, as_json=as_json)
             say(f"{len(result.rows)} row{'' if len(result.rows) == 1 else 's'}")

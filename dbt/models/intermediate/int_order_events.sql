@@ -10,6 +10,6 @@ select
     events.loaded_at,
     row_number() over (
         partition by events.order_id
-        order by events.created_at desc, events.offset desc
+        order by events.created_at desc, events.offset desc, events.partition desc
     ) = 1 as is_latest
 from {{ ref('fct_order_events') }} as events
