@@ -34,6 +34,7 @@ from firn_local.snowflake.statements import (
     show_and_describe,
     stages,
     stream_objects,
+    tag_objects,
     task_objects,
     transaction_control,
 )
@@ -49,6 +50,7 @@ FAMILIES = (
     channel_objects.FAMILY,
     stream_objects.FAMILY,
     task_objects.FAMILY,
+    tag_objects.FAMILY,
     databases.FAMILY,
     show_and_describe.FAMILY,
     session_settings.FAMILY,

@@ -22,6 +22,7 @@ from firn_local.snowflake.engine import (
     column_values,
     context_functions,
     object_changes,
+    object_tags,
     positional_columns,
     stream_reads,
     task_history,
@@ -224,6 +225,7 @@ class _Execution:
         tree = column_values.short_casts(column_values.fitted(session, tree, statement))
         tree = context_functions.wide_numbers(context_functions.variants(tree))
         tree = context_functions.streams_with_data(session, context_functions.fill_in(session, tree))
+        tree = object_tags.filled_in(session, tree)
         self._cursor.check_db_and_schema(tree)
         return rewriting.rewritten(tree)
 

@@ -121,6 +121,7 @@ rounded(x) AS CASE WHEN typeof(x) IN ('JSON', 'DOUBLE', 'FLOAT') THEN (to_json(x
   ELSE x::HUGEINT END
 within(x) AS CASE WHEN x >= 100000000000000000000000000000000000000 OR x <= -100000000000000000000000000000000000000
   THEN error('Number out of representable range: ' || x) ELSE x END
+required(x, name) AS CASE WHEN x IS NULL THEN error('NULL result in a non-nullable column: ' || name) ELSE x END
 divisor(x) AS CASE WHEN x = 0 THEN error('Division by zero') ELSE x END
 plus(x DATE, i) AS (x + i)::DATE, (x TIMESTAMP, i) AS x + i, (x TIMESTAMPTZ, i) AS x + i,
   (x VARCHAR, i) AS {n}moment(x) + i

@@ -15,7 +15,9 @@ from typing import Any
 from firn_local.snowflake.store.duckdb_store import Store
 
 _TABLE = "_fs_global._firn.grants"
-IN_SCHEMA = ("TABLE", "VIEW", "STAGE", "FILE FORMAT", "SEQUENCE", "FUNCTION", "PROCEDURE", "PIPE", "STREAM", "TASK")
+IN_SCHEMA = (
+    "TABLE", "VIEW", "STAGE", "FILE FORMAT", "SEQUENCE", "FUNCTION", "PROCEDURE", "PIPE", "STREAM", "TASK", "TAG",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ def record_change(grants: RoleGrants, role: str, statement: Statement) -> None:
     kind = str(change.args.get("kind"))
     if isinstance(change, exp.Create) and kind in _OWNED and not change.find(exp.TemporaryProperty):
         for name in statement.target_objects():
-            record_owner(grants, role, kind, name, replaced=bool(change.args.get("replace")))
+            forgets = bool(change.args.get("replace")) and change.find(exp.CopyGrantsProperty) is None
+            record_owner(grants, role, kind, name, replaced=forgets)
     for action in change.args.get("actions") or []:
         if isinstance(action, exp.AlterRename):
             (old,) = statement.targets()

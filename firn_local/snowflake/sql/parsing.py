@@ -1,7 +1,8 @@
 """The tree of a statement, also where sqlglot or fakesnow wants another spelling: the same tree comes out.
 
 CREATE INTERACTIVE TABLE is CREATE TABLE with a property; ALTER COLUMN with several columns has an action for each;
-quoted stage paths, `'@s/a--b/'`, stand bare in the tree.
+COPY GRANTS may stand
+behind CLONE; quoted stage paths, `'@s/a--b/'`, stand bare in the tree.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ def _parse(sql: str) -> Expr:
     words = [t.text.upper() for t in tokens[:5]]
     if words[:1] == ["CREATE"] and (at := _interactive(words)):
         return _create_interactive(sql, tokens[at])
+    if words[:1] == ["CREATE"] and (clone := _create_clone(sql, tokens)) is not None:
+        return clone
     if words[:2] == ["ALTER", "TABLE"] and (parts := _alter_column_parts(sql, tokens)):
         alter, *others = (parse_one(part) for part in parts)
         for other in others:
@@ -61,6 +64,22 @@ def _create_interactive(sql: str, word: Token) -> Expr:
     properties = create.args.get("properties") or exp.Properties(expressions=[])
     properties.append("expressions", exp.Property(this=exp.var(INTERACTIVE), value=exp.true()))
     create.set("properties", properties)
+    return create
+
+
+def _create_clone(sql: str, tokens: list[Token]) -> Expr | None:
+    """CREATE ... CLONE t COPY GRANTS [COPY TAGS]; None where nothing stands behind a clone."""
+    texts = [token.text.upper() for token in tokens]
+    end = len(texts)
+    while texts[end - 2 : end] in (["COPY", "GRANTS"], ["COPY", "TAGS"]):
+        end -= 2
+    if end == len(texts) or "CLONE" not in texts[:end]:
+        return None
+    create = parse_one(sql[: tokens[end - 1].end + 1])
+    if "GRANTS" in texts[end:]:
+        properties = create.args.get("properties") or exp.Properties(expressions=[])
+        properties.append("expressions", exp.CopyGrantsProperty())
+        create.set("properties", properties)
     return create
 
 

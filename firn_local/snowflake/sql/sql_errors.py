@@ -141,6 +141,7 @@ _RULES = [
     _Rule(duckdb.ConversionException, r"Could not cast value (\S+ to DECIMAL.*)", OUT_OF_RANGE, _RANGE),
     _Rule(duckdb.ConversionException, r"(.*)", NUMERIC, "{0}"),
     _Rule(duckdb.InvalidInputException, r"(String '.*' is too long and would be truncated)", TOO_LONG, "{0}"),
+    _Rule(duckdb.InvalidInputException, r"(NULL result in a non-nullable column: .*)", NULL_IN_COLUMN, "{0}"),
     _Rule(duckdb.InvalidInputException, r"(Division by zero)", DIVISION, "{0}"),
     _Rule(duckdb.InvalidInputException, r"Number out of representable range: (.*)", OUT_OF_RANGE, _RANGE),
     _Rule(duckdb.OutOfRangeException, r"(.*)", OUT_OF_RANGE, _RANGE),

@@ -56,6 +56,7 @@ class Statement:
         ]
         if isinstance(self.expression, exp.TruncateTable):
             named = self.expression.expressions
+        named += [action.this for action in args.get("actions") or [] if isinstance(action, exp.SwapTable)]
         return [table for table in named if isinstance(table, exp.Table)]
 
     def target_objects(self) -> list[str]:

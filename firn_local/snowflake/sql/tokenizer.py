@@ -39,6 +39,11 @@ class Tokenizer:
         """The next word in upper case; empty at the end."""
         return self._tokens[0].text.upper() if self._tokens else ""
 
+    def is_named_object(self) -> bool:
+        """Whether two words or more come next that are not one name: the kind of an object, and its name."""
+        following = self._tokens[1].text.upper() if len(self._tokens) > 1 else ""
+        return following not in {"", ".", "TO", "FROM"}
+
     def skip(self, *words: str) -> bool:
         """Take these words if they come next; whether they did."""
         ahead = [t.text.upper() for t in self._tokens[: len(words)]]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from firn_local.snowflake.engine.family import Family
 from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import enforcement, principal_table
-from firn_local.snowflake.privileges.grant_table import Grant
+from firn_local.snowflake.privileges.grant_table import IN_SCHEMA, Grant
 from firn_local.snowflake.sql.result_set import TEXT, TIME, ResultSet, text_columns
 from firn_local.snowflake.sql.sql_errors import missing
 from firn_local.snowflake.sql.tokenizer import Tokenizer
@@ -20,8 +20,7 @@ _COLUMNS = [
     ("created_on", TIME), ("privilege", TEXT), ("granted_on", TEXT), ("name", TEXT), ("granted_to", TEXT),
     ("grantee_name", TEXT), ("grant_option", TEXT), ("granted_by", TEXT),
 ]  # fmt: skip
-_WITH_OWNERS = {"DATABASE", "SCHEMA", "TABLE", "VIEW", "STAGE", "PIPE", "STREAM", "TASK"}
-_CREATABLE = ("TABLE", "VIEW", "STAGE", "FILE FORMAT", "SEQUENCE", "FUNCTION", "PROCEDURE", "PIPE", "STREAM", "TASK")
+_WITH_OWNERS = {"DATABASE", "SCHEMA", "TABLE", "VIEW", "STAGE", "PIPE", "STREAM", "TASK", "TAG"}
 _ALL = {
     "TABLE": ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES"),
     "VIEW": ("SELECT", "REFERENCES"),
@@ -29,7 +28,7 @@ _ALL = {
     "PIPE": ("MONITOR", "OPERATE"),
     "STREAM": ("SELECT",),
     "TASK": ("MONITOR", "OPERATE"),
-    "SCHEMA": ("USAGE", "MODIFY", "MONITOR", *(f"CREATE {kind}" for kind in _CREATABLE)),
+    "SCHEMA": ("USAGE", "MODIFY", "MONITOR", *(f"CREATE {kind}" for kind in IN_SCHEMA)),
     "DATABASE": ("USAGE", "MODIFY", "MONITOR", "CREATE SCHEMA"),
     "WAREHOUSE": ("USAGE", "OPERATE", "MODIFY", "MONITOR"),
 }
@@ -110,14 +109,24 @@ def _subject(session: Session, tokens: Tokenizer, preposition: str) -> _Subject:
         tokens.expect("IN")
         kind, name = f"{scope} IN {tokens.until_name()}", tokens.name()
     else:
-        kind = tokens.until_name()
-        name = "ACCOUNT" if kind == "ACCOUNT" else tokens.name()
+        kind, name = _kind_and_name(session, tokens)
     tokens.expect(preposition)
     names = [_qualified(session, kind, name)]
     if scope.startswith("ALL "):
         kind = scope.removeprefix("ALL ").removesuffix("S")
         names = session.role_grants.now().objects(kind, names[0])
     return _Subject(_expanded(privileges, kind), kind, names)
+
+
+def _kind_and_name(session: Session, tokens: Tokenizer) -> tuple[str, str]:
+    """The kind and name behind ON; without a kind it is a table or view, as dbt writes it."""
+    if tokens.skip("ACCOUNT"):
+        return "ACCOUNT", "ACCOUNT"
+    if tokens.is_named_object():
+        return tokens.until_name(), tokens.name()
+    name = tokens.name()
+    is_view = session.role_grants.now().granted("VIEW", session.full_name(name)) != []
+    return "VIEW" if is_view else "TABLE", name
 
 
 def _expanded(privileges: list[str], kind: str) -> list[str]:
@@ -153,8 +162,8 @@ def _show(session: Session, sql: str) -> ResultSet:
             [("created_on", TIME), *text_columns("role", "granted_to", "grantee_name", "granted_by")], rows
         )
     if tokens.skip("ON"):
-        kind = tokens.until_name()
-        name = _qualified(session, kind, "ACCOUNT" if kind == "ACCOUNT" else tokens.name())
+        kind, name = _kind_and_name(session, tokens)
+        name = _qualified(session, kind, name)
         return ResultSet(_COLUMNS, session.account.grants.rows("granted_on = ? AND name = ?", [kind, name]))
     kind, grantee = ("USER", session.user) if not tokens.skip("TO") else _grantee(session, tokens)
     return ResultSet(_COLUMNS, session.account.grants.rows("to_kind = ? AND grantee = ?", [kind, grantee]))

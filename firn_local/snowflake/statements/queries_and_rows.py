@@ -19,6 +19,7 @@ from firn_local.snowflake.privileges import requirements as needs
 from firn_local.snowflake.sql.result_set import NUMBER, ResultSet
 from firn_local.snowflake.sql.sql_errors import sql_error
 from firn_local.snowflake.sql.statement import Statement
+from firn_local.snowflake.store import table_annotations
 
 DUPLICATE_ROW = (100090, "42P18")
 _ACTIONS = {"inserted": "INSERT", "updated": "UPDATE", "deleted": "DELETE"}
@@ -40,6 +41,17 @@ def _merge(session: Session, _: Statement, execution: Execution) -> ResultSet:
     return ResultSet([(f"number of rows {name}", NUMBER) for name in performed], [counts], affected=sum(counts))
 
 
+def _truncate(session: Session, statement: Statement, execution: Execution) -> ResultSet | None:
+    """TRUNCATE TABLE [IF EXISTS]."""
+    tree = execution.rewritten()
+    if tree.args.get("exists"):
+        if not all(table_annotations.columns(session.duck, session.place_of(name)) for name in statement.targets()):
+            return ResultSet.status()
+        tree.set("exists", False)
+    execution.run(tree)
+    return None
+
+
 _QUERIES = (exp.Select, exp.Union, exp.Except, exp.Intersect, exp.Subquery)
 FAMILY = Family(
     handlers={
@@ -47,7 +59,7 @@ FAMILY = Family(
         (exp.Insert, ""): Handler(as_it_is, needs.to_insert),
         (exp.Update, ""): Handler(as_it_is, needs.to_change("UPDATE")),
         (exp.Delete, ""): Handler(as_it_is, needs.to_change("DELETE")),
-        (exp.TruncateTable, ""): Handler(as_it_is, needs.to_change("TRUNCATE")),
+        (exp.TruncateTable, ""): Handler(_truncate, needs.to_change("TRUNCATE")),
         (exp.Merge, ""): Handler(_merge, needs.to_merge),
     }
 )

@@ -78,17 +78,20 @@ def _describe(session: Session, statement: Statement, execution: Execution) -> R
         raise missing("Object", name)
     # Where older servers, which kept no annotations, have the lengths of texts.
     lengths = dict(session.duck.execute(_LENGTHS, list(place)).fetchall())
-    return ResultSet(_COLUMNS, [_row(column, lengths.get(column.name)) for column in columns])
+    key = table_annotations.table(session.duck, place).get("primary_key", [])
+    rows = [_row(column, lengths.get(column.name), is_key=column.name in key) for column in columns]
+    return ResultSet(_COLUMNS, rows)
 
 
-def _row(column: KnownColumn, length: int | None) -> tuple[str | None, ...]:
+def _row(column: KnownColumn, length: int | None, *, is_key: bool) -> tuple[str | None, ...]:
     known = column.annotation
     kind = known.get("type") or data_types.of_duckdb(column.duck_type)
     if "type" not in known and length is not None:
         kind = f"VARCHAR({length})"
     default = known.get("default") if known else column.duck_default
     nulls = "Y" if column.nullable else "N"
-    return (column.name, kind, "COLUMN", nulls, default, "N", "N", None, None, known.get("comment"), None, None)
+    primary = "Y" if is_key else "N"
+    return (column.name, kind, "COLUMN", nulls, default, primary, "N", None, None, known.get("comment"), None, None)
 
 
 def _show_user_functions(session: Session, statement: Statement, execution: Execution) -> None:

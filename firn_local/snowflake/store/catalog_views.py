@@ -55,4 +55,32 @@ left join duckdb_tables() counted
     .replace("    table_name as name", "    tables.table_name as name")
 )
 
+# INFORMATION_SCHEMA.TABLES with views, owners, transient tables and clustering keys; fakesnow has base tables alone.
+_RELATIONS = """(
+  select database_name, schema_name, table_name, 'BASE TABLE' as kind, comment, estimated_size from duckdb_tables()
+  where not temporary
+  union all select database_name, schema_name, view_name, 'VIEW', comment, null from duckdb_views() where not internal
+) tables left join _fs_global._firn.grants owned on owned.privilege = 'OWNERSHIP'
+  and owned.granted_on in ('TABLE', 'VIEW')
+  and owned.name = tables.database_name || '.' || tables.schema_name || '.' || tables.table_name"""
+_RELATION_NOTED = "json_extract_string(try_cast(tables.comment as json), '$.{}')"
+
+
+def tables_of(database: str) -> str:
+    """The view INFORMATION_SCHEMA.TABLES of a database."""
+    noted = _RELATION_NOTED
+    return (
+        info_schema.SQL_CREATE_INFORMATION_SCHEMA_TABLES_VIEW.substitute(catalog=f'"{database}"')
+        .replace("create view if not exists", "create or replace view")
+        .replace(f"'\"{database}\"'", f"'{database}'")
+        .replace("from duckdb_tables tables", f"from {_RELATIONS}")
+        .replace("'SYSADMIN' AS \"TABLE_OWNER\"", 'owned.grantee AS "TABLE_OWNER"')
+        .replace("'BASE TABLE' AS \"TABLE_TYPE\"", 'tables.kind AS "TABLE_TYPE"')
+        .replace(
+            "'NO' AS \"IS_TRANSIENT\"", f"if({noted.format('kind')} = 'TRANSIENT', 'YES', 'NO') AS \"IS_TRANSIENT\""
+        )
+        .replace('NULL::VARCHAR AS "CLUSTERING_KEY"', f'{noted.format("cluster_by")} AS "CLUSTERING_KEY"')
+    )
+
+
 REPLACED = [view.replace("create view if not exists", "create or replace view") for view in (_COLUMNS, _TABLES)]

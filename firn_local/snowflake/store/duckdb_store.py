@@ -84,6 +84,7 @@ class Store(FakeSnow):
     def prepare(self, database: str) -> None:
         """Make fakesnow's views and macros in `database`; a crash between attach and this is healed at start."""
         self.duck_conn.execute(info_schema.per_db_creation_sql(database))
+        self.duck_conn.execute(catalog_views.tables_of(database))
         self.duck_conn.execute(macros.creation_sql(database))
         self.duck_conn.execute(_VERSIONS.format(f'"{database}"._fs_information_schema'))
 

@@ -1,8 +1,8 @@
 """What Snowflake knows of a table and its columns and DuckDB does not: JSON in DuckDB's comments on them.
 
 So it is committed, renamed, dropped and found again with the table. Keys of a column's annotation: `type`, `default`,
-`comment`, `identity`; of a table's: `kind`, `cluster_by`, `evolves`, `interactive`, `streams` (the SELECT over its
-stream). Not for a table's own comment, which fakesnow keeps.
+`comment`, `identity`, `tags`; of a table's: `kind`, `cluster_by`, `evolves`, `interactive`, `streams` (the SELECT over
+its stream), `primary_key` (the names of its columns), `tags`. Not for a table's own comment, which fakesnow keeps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _COLUMNS = (
     "SELECT column_name, data_type, is_nullable, column_default, comment FROM duckdb_columns() "
     "WHERE database_name = ? AND schema_name = ? AND table_name = ? ORDER BY column_index"
 )
-_TABLE = "SELECT comment FROM duckdb_tables() WHERE database_name = ? AND schema_name = ? AND table_name = ?"
+_TABLE = (
+    "SELECT comment FROM duckdb_tables() WHERE database_name = ? AND schema_name = ? AND table_name = ? UNION ALL "
+    "SELECT comment FROM duckdb_views() WHERE database_name = ? AND schema_name = ? AND view_name = ?"
+)
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ def place_of(full_name: str, temporary: AbstractSet[str]) -> Place:
 
 def quoted(place: Place) -> str:
     """The table's name in a statement for DuckDB."""
-    return ".".join(_identifier(part) for part in place)
+    return ".".join(identifier(part) for part in place)
 
 
 def columns(conn: duckdb.DuckDBPyConnection, place: Place) -> list[KnownColumn]:
@@ -78,22 +81,22 @@ def columns(conn: duckdb.DuckDBPyConnection, place: Place) -> list[KnownColumn]:
 
 
 def table(conn: duckdb.DuckDBPyConnection, place: Place) -> Annotation:
-    """The annotation of a table."""
-    rows = conn.execute(_TABLE, list(place)).fetchall()
+    """The annotation of a table or view."""
+    rows = conn.execute(_TABLE, [*place, *place]).fetchall()
     return _read(rows[0][0]) if rows else {}
 
 
 def on_columns(place: Place, kept: Mapping[str, Annotation]) -> list[str]:
     """The statements that keep the annotations of columns, by name."""
     return [
-        f"COMMENT ON COLUMN {quoted(place)}.{_identifier(column)} IS {_written(annotation)}"
+        f"COMMENT ON COLUMN {quoted(place)}.{identifier(column)} IS {_written(annotation)}"
         for column, annotation in kept.items()
     ]
 
 
-def on_table(place: Place, annotation: Annotation) -> str:
-    """The statement that keeps a table's annotation."""
-    return f"COMMENT ON TABLE {quoted(place)} IS {_written(annotation)}"
+def on_table(place: Place, annotation: Annotation, kind: str = "TABLE") -> str:
+    """The statement that keeps the annotation of a table or, by `kind`, of a view."""
+    return f"COMMENT ON {kind} {quoted(place)} IS {_written(annotation)}"
 
 
 def in_one_transaction(conn: duckdb.DuckDBPyConnection, statements: list[str]) -> None:
@@ -113,7 +116,8 @@ def in_one_transaction(conn: duckdb.DuckDBPyConnection, statements: list[str]) -
             return
 
 
-def _identifier(name: str) -> str:
+def identifier(name: str) -> str:
+    """A name in quotes."""
     return '"{}"'.format(name.replace('"', '""'))
 
 
