@@ -70,7 +70,7 @@ class LifeSigns:
         self._session = LedgerSession(context.login)
         self._writer: SignWriter | None = None
         self._where: TopicPartition | None = None
-        self._moves = self._suspected = 0
+        self._moves = self._suspected = self._said = 0
         self._sent = self._in_ledger = float("-inf")
         self._unanswered = self._failing = False
         self._counting = threading.Lock()
@@ -103,8 +103,9 @@ class LifeSigns:
         now = time.monotonic()
         if not self._seconds or self._writer is None:
             return None
-        if now - self._sent >= self._seconds:
-            self._sent, self._unanswered = now, True
+        # At its end a streaming run raises the epoch itself, and signs of the one before say nothing from then on.
+        if now - self._sent >= self._seconds or self._said != self._table.held:
+            self._sent, self._unanswered, self._said = now, True, self._table.held
             if not self._failing and (fault := self._newer_run(self._writer)):
                 return fault
             taken = self._write(self._writer, idle=idle)

@@ -262,6 +262,14 @@ def test_a_new_claim_is_said_at_once(clock: Clock, world: World) -> None:
     assert world.signs[-1] == (P1, 5, True, False)
 
 
+def test_an_epoch_that_the_run_raised_itself_is_said_at_once(clock: Clock, world: World) -> None:
+    life = signs(world, P0)
+    pass_seconds(clock, life, 5)
+    world.held = 5
+    pass_seconds(clock, life, 2)
+    assert [epoch for _, epoch, _, _ in world.signs] == [4, 5]
+
+
 def test_an_epoch_that_the_run_raised_itself_is_no_newer_run(clock: Clock, world: World) -> None:
     """As at the orderly end of a streaming run, while its channels are opened."""
     life, world.takes = signs(world, P0), False
