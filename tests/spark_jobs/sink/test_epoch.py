@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
+from firn.connector.config import SinkConfig
+from firn.errors import ClaimAgainError
 from firn.kafka.partitions import TopicPartition
 from firn.retry import Deadline
 from spark_jobs.sink import epoch
@@ -56,6 +61,34 @@ def test_new_partitions_end_an_epoch(clock: Clock) -> None:
     assert watch() is None
     clock.now += 11
     assert isinstance(watch(), PlanAgainError)
+
+
+def test_a_run_gives_signs_while_its_claim_opens_channels_and_none_once_the_epoch_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    where, happened = TopicPartition("t", 0), list[object]()
+
+    class Table:
+        def ledger_id(self, _connection: object) -> str:
+            return "id"
+
+        def ensure(self, _connection: object) -> None: ...
+
+        def claim(self, _connection: object, observe: Callable[[], object], *_: object, **__: object) -> None:
+            happened.append("epoch raised")
+            observe()
+            happened.append("channels opened")
+            raise ClaimAgainError("their rows are on their way")
+
+    life = SimpleNamespace(begin=lambda *of: happened.append(of), close=lambda: happened.append("no more signs"))
+    parts: Any = SimpleNamespace(table=Table(), life=life, admin=None, report=SimpleNamespace(epoch=1))
+    context: Any = SimpleNamespace(config=SinkConfig("s"), login=None, namespace=None)
+    monkeypatch.setattr(epoch, "connect", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(epoch, "topics_of", lambda *_: {})
+    monkeypatch.setattr(epoch, "partitions_in", lambda *_: {where: None})
+    with pytest.raises(ClaimAgainError):
+        epoch.Epoch(context, parts).run()
+    assert happened == ["epoch raised", ("id", where), "channels opened", "no more signs"]
 
 
 @pytest.mark.parametrize(
