@@ -167,7 +167,9 @@ def test_a_killed_task_loses_and_doubles_nothing(settings: Settings, new_stream:
     assert committed(settings, topic) == {0: 410, 1: 110}
 
 
-@pytest.mark.parametrize("kind", ["stale", "429", "500", "cut", "lost answer"])
+@pytest.mark.parametrize(
+    "kind", ["stale", "lost answer", *(pytest.param(each, marks=pytest.mark.full) for each in ("429", "500", "cut"))]
+)
 def test_faults_of_the_service_lose_and_double_nothing(
     settings: Settings, new_stream: NewRun, faults_of: FaultsOf, kind: str
 ) -> None:
