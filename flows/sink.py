@@ -23,10 +23,10 @@ from firn.supervisor.sink_job import policy_of
 from flows.prefect_ui.events import emit_sink_event
 from flows.prefect_ui.flow_run import is_cancelled, is_deployed
 from flows.prefect_ui.forms import described
+from flows.prefect_ui.job_artifact import JobArtifact
 from flows.prefect_ui.publishing import PrefectPublisher, outlive_reader
-from flows.prefect_ui.sink_artifact import SinkArtifact
 from flows.supervision.attended import supervise
-from flows.supervision.driver import Handover, Place, report_of, run_once
+from flows.supervision.driver import SINK, Handover, Place, report_of, run_once
 
 DEFAULT_CONFIG = Path("connectors/order-events.json")
 
@@ -60,7 +60,7 @@ def sink(
     outlive_reader()
     settings, logger, handover = load_settings(), get_run_logger(), Handover.current()
     sink_config = load_sink_config(config, Resolver(secret_reader(settings)))
-    place = Place(config, settings, sink_config.name, deployed=is_deployed(), early=handover.early)
+    place = Place(SINK, config, settings, sink_config.name, deployed=is_deployed(), early=handover.early)
     if once:
         result = run_once(place)
     else:
@@ -75,9 +75,9 @@ def sink(
             lag_records=lag_records,
             lag_seconds=lag_seconds,
         )
-        publisher = PrefectPublisher(logger, emit_sink_event, SinkArtifact().publish, is_cancelled)
+        publisher = PrefectPublisher(logger, emit_sink_event, JobArtifact().publish, is_cancelled)
         result = supervise(place, policy, publisher, logger)
     handover.result = result
     if result.kind == "cancelled":  # a state that a flow returns becomes the state of its run
         return cast("RunReport", Cancelled(message=result.sentence))
-    return report_of(result, place.sink)
+    return report_of(result, RunReport, place.name)

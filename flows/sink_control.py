@@ -11,7 +11,7 @@ from pydantic import Field
 
 from firn.operations.observer import Observer
 from firn.operations.selection import of_files
-from firn.operations.state_request import StateRequest, request_state
+from firn.operations.state_request import StateRequest, controlled_sink, request_state
 from firn.settings import load_settings
 from flows.prefect_ui.forms import described
 from flows.sink import DEFAULT_CONFIG
@@ -33,7 +33,7 @@ def sink_control(
     (context,) = of_files([config], load_settings())
     observer = Observer(context)
     try:
-        request = request_state(context, observer, action, shlex.quote(str(config)))
+        request = request_state(controlled_sink(context, observer), action, shlex.quote(str(config)))
     finally:
         observer.close()
     get_run_logger().info("%s", request)

@@ -34,7 +34,7 @@ except SystemExit as end:
 
 
 def test_a_driver_is_started_before_anything_heavy_is_imported() -> None:
-    assert imported("import flows.cli.sink.run, flows.cli.sink.with_prefect") == set()
+    assert imported("import flows.cli.sink.run, flows.cli.with_prefect") == set()
 
 
 def test_a_supervisor_imports_no_spark() -> None:

@@ -1,10 +1,11 @@
-"""The health of a sink: a look at ledger, Kafka and FIRN_SINKS in, a diagnosis out.
+"""The health of a job: a look at ledger, Kafka and FIRN_SINKS in, a diagnosis out.
 
 It follows from signs of life and positions: a row that says running proves nothing. Not for figures (`status`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from firn.connector.config import SinkConfig
@@ -18,47 +19,87 @@ from firn.plural import counted
 STALL_SECONDS = 45.0
 STARTING_SECONDS = 180.0
 """So long after a supervisor reported that it starts a driver, that is believed without a sign of life."""
-RESUME = "`firn sink resume <config>` lets it go on."
-RUN = "`firn sink run <config>` starts it; so does its deployment's schedule, where it has one."
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What is normal for a job, in seconds. kind: its noun, in sentences and commands.
+
+    alive_within: so long after its last sign of life a run counts as alive. Fewer than `company_records` records may
+    wait for company for `company_seconds`.
+    """
+
+    kind: str
+    alive_within: float
+    company_records: int = 0
+    company_seconds: float = 0.0
+
+    def command(self, verb: str) -> str:
+        """A command for a person, in backticks."""
+        return f"`firn {self.kind} {verb} <config>`"
+
+    @property
+    def resume(self) -> str:
+        """How it goes on."""
+        return f"{self.command('resume')} lets it go on."
+
+    @property
+    def run(self) -> str:
+        """How it starts."""
+        return f"{self.command('run')} starts it; so does its deployment's schedule, where it has one."
+
+
+def pace_of_sink(config: SinkConfig) -> Pace:
+    """What is normal for a sink."""
+    return Pace("sink", running_within(config), config.buffer.records, config.buffer.seconds)
 
 
 def diagnose(config: SinkConfig, seen: Observation | None, fault: FirnError | None = None) -> Diagnosis:
-    """The diagnosis of a sink. seen: None where Snowflake did not answer; fault: why the look is not complete."""
+    """The diagnosis of a sink, as `diagnose_job`."""
+    return diagnose_job(pace_of_sink(config), seen, fault)
+
+
+def diagnose_job(pace: Pace, seen: Observation | None, fault: FirnError | None = None) -> Diagnosis:
+    """The diagnosis of a job. seen: None where Snowflake did not answer; fault: why the look is not complete."""
     if seen is None:
-        return _unseen(fault)
+        return _unseen(pace, fault)
     record, owner = seen.record, seen.owner
-    alive = owner is not None and owner.runs(running_within(config))
+    alive = owner is not None and owner.runs(pace.alive_within)
     if record and record.failed and not alive:
         return _as_reported(record)
     if not alive:
-        return _at_rest(seen)
+        return _at_rest(pace, seen)
     if record and record.state is State.STALLED and not _moved_since(seen, record.since):
         return _as_reported(record)
     if fault:
-        return _unseen(fault)
-    return _at_work(config, seen)
+        return _unseen(pace, fault)
+    return _at_work(pace, seen)
 
 
-def _unseen(fault: FirnError | None) -> Diagnosis:
+def _unseen(pace: Pace, fault: FirnError | None) -> Diagnosis:
     what = f"{fault.what}{f' ({fault.where})' if fault.where else ''}" if fault else "Nobody answered."
-    return Diagnosis(State.UNKNOWN, None, f"How the sink is cannot be seen: {what}", fault.next_step if fault else "")
+    reason = f"How the {pace.kind} is cannot be seen: {what}"
+    return Diagnosis(State.UNKNOWN, None, reason, fault.next_step if fault else "")
 
 
 def _as_reported(record: ControlRecord, more: str = "") -> Diagnosis:
     return Diagnosis(record.state, record.since, f"{record.reason} {more}".strip(), record.next_step)
 
 
-def _at_work(config: SinkConfig, seen: Observation) -> Diagnosis:
-    """A run holds the sink and gives signs of life."""
+def _at_work(pace: Pace, seen: Observation) -> Diagnosis:
+    """A run holds the job and gives signs of life."""
     record = seen.record
     if record and record.state is State.STARTING and _reported_within(record, STARTING_SECONDS):
         return _as_reported(record)
-    limit = STALL_SECONDS + (config.buffer.seconds if seen.waiting < config.buffer.records else 0)
+    limit = STALL_SECONDS + (pace.company_seconds if seen.waiting < pace.company_records else 0)
     limit += float(record.stats.get("batch_seconds") or 0) if record else 0  # the next batch may take as long
     quiet = _quiet_seconds(seen)
     if seen.waiting and quiet >= limit:
         reason = f"No committed offset has moved for {spoken(quiet)}, with {counted(seen.waiting, 'record')} waiting."
-        step = "Look at its log: `firn sink logs <config>`. `firn sink pause` and `resume` restart it; nothing is lost."
+        step = (
+            f"Look at its log: {pace.command('logs')}. `firn {pace.kind} pause` and `resume` restart it; nothing is "
+            "lost."
+        )
         return Diagnosis(State.STALLED, seen.at - timedelta(seconds=quiet), reason, step)
     running = record is not None and record.state is State.RUNNING
     reason, step = _blocked(seen)
@@ -80,7 +121,7 @@ def _blocked(seen: Observation) -> tuple[str, str]:
 
 
 def _requested(seen: Observation) -> str:
-    """A request that the sink has not followed yet."""
+    """A request that the job has not followed yet."""
     if seen.desired is DesiredState.RUNNING or seen.record is None:
         return ""
     request = "Pause" if seen.desired is DesiredState.PAUSED else "Stop"
@@ -97,25 +138,25 @@ def _quiet_seconds(seen: Observation) -> float:
     return still if seen.lag_seconds is None else min(still, seen.lag_seconds)
 
 
-def _at_rest(seen: Observation) -> Diagnosis:
+def _at_rest(pace: Pace, seen: Observation) -> Diagnosis:
     """No run gives a sign of life."""
     record, owner = seen.record, seen.owner
     if record and seen.desired is not DesiredState.RUNNING:
         state = State.PAUSED if seen.desired is DesiredState.PAUSED else State.STOPPED
         since = record.since if record.state is state and record.updated_at else record.desired_at
-        return Diagnosis(state, since, f"Requested by {record.desired_by}." if record.desired_by else "", RESUME)
+        return Diagnosis(state, since, f"Requested by {record.desired_by}." if record.desired_by else "", pace.resume)
     if record and record.state is State.STARTING and _reported_within(record, STARTING_SECONDS):
         return _as_reported(record)
     if record and record.state is State.STALLED and not _moved_since(seen, record.since):
         return _as_reported(record, "No driver gives a sign of life.")
     if owner is None or not owner.claimed:
-        return Diagnosis(State.STOPPED, None, "It never ran.", RUN)
+        return Diagnosis(State.STOPPED, None, "It never ran.", pace.run)
     silent = owner.silent_seconds
     since = seen.at - timedelta(seconds=silent)
     if not owner.run_id:
-        return Diagnosis(State.STOPPED, since, f"Its last run ended in order {spoken(silent)} ago.", RUN)
+        return Diagnosis(State.STOPPED, since, f"Its last run ended in order {spoken(silent)} ago.", pace.run)
     reason = f"No sign of life for {spoken(silent)}: its run was killed, or cannot reach Snowflake."
-    return Diagnosis(State.UNKNOWN, since, reason, f"Nothing is lost. {RUN}")
+    return Diagnosis(State.UNKNOWN, since, reason, f"Nothing is lost. {pace.run}")
 
 
 def _reported_within(record: ControlRecord, seconds: float) -> bool:

@@ -1,4 +1,4 @@
-"""The logs of a sink's driver as a person reads them: the newest lines, what comes next, JSON as plain text.
+"""The logs of a job's driver as a person reads them: the newest lines, what comes next, JSON as plain text.
 
 Not for writing them (`firn.supervisor.launcher`, Spark's log4j2.properties). Both kinds rotate.
 """
@@ -19,9 +19,9 @@ _LEVELS = {"warning": "WARNING ", "error": "ERROR ", "critical": "ERROR ", "debu
 _SAID = {"event", "level", "timestamp", "firn_event", "firn_data", "exception", "sink", "logger"}
 
 
-def driver_log(settings: Settings, sink: str) -> Path:
-    """The log of a sink's drivers; rotated files have a number behind the name."""
-    return settings.home / "logs" / f"sink-{sink}.log"
+def driver_log(settings: Settings, name: str, kind: str = "sink") -> Path:
+    """The log of a job's drivers; rotated files have a number behind the name. kind: `sink` or `export`."""
+    return settings.home / "logs" / f"{kind}-{name}.log"
 
 
 class LogReader:

@@ -144,7 +144,7 @@ class Observer:
             self._asked_at = heard
         else:
             request = self._records.read_request(session)
-            self._record = _updated(self._record, self._context.config.name, request)
+            self._record = with_request(self._record, self._context.config.name, request)
             self._asked_at = replace(self._asked_at, requested=heard.requested)
 
     def _open(self) -> SnowflakeConnection:
@@ -160,7 +160,7 @@ class Observer:
         """How deep this look must ask after what it heard."""
         owner, sign, before = view.owner, self._signs.sign, self._asked_at.sign
         epoch = owner.epoch if owner else 0
-        if sign and sign.epoch >= epoch and (before is None or _moved(before, sign)):
+        if sign and sign.epoch >= epoch and (before is None or run_moved(before, sign)):
             return Depth.LEDGER
         asked, heartbeat = self.asked or Depth.KAFKA, self._context.config.heartbeat_seconds
         if asked >= Depth.REQUESTS and owner and owner.run_id and heartbeat:
@@ -183,12 +183,12 @@ def _rates(owner: Owner | None, sign: Sign | None) -> Rates | None:
     return sign.rates if owner and sign and sign.epoch == owner.epoch and not sign.ended else None
 
 
-def _moved(before: Sign, now: Sign) -> bool:
+def run_moved(before: Sign, now: Sign) -> bool:
     """Whether the run behind a sign has changed the ledger since the one before."""
     return (before.epoch, before.moves, before.ended) != (now.epoch, now.moves, now.ended)
 
 
-def _updated(record: ControlRecord | None, sink: str, request: Request | None) -> ControlRecord | None:
+def with_request(record: ControlRecord | None, sink: str, request: Request | None) -> ControlRecord | None:
     """The record with another desired state."""
     if request is None:
         return record

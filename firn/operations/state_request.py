@@ -1,6 +1,6 @@
-"""Pause, resume or stop a sink: set its desired state in FIRN_REQUESTS, say what follows, and wait for it.
+"""Pause, resume or stop a job: set its desired state in FIRN_REQUESTS, say what follows, and wait for it.
 
-Works from any machine: the sink's supervisor reads the table and follows it (`firn.supervisor`). A sign in Kafka makes
+Works from any machine: the job's supervisor reads the table and follows it (`firn.supervisor`). A sign in Kafka makes
 it look at once; without that it finds the request within half a minute.
 """
 
@@ -8,41 +8,67 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Protocol
 
-from firn.connector.config import SinkConfig
 from firn.errors import FirnError, TerminalError, TransientError
 from firn.ledger.control import ControlTable, requester
 from firn.ledger.control_record import ControlRecord, DesiredState, State
 from firn.ledger.owner import spoken
-from firn.operations.health import diagnose
+from firn.operations.health import Pace, diagnose_job, pace_of_sink
 from firn.operations.observation import Observation
-from firn.operations.observer import Observer
-from firn.operations.offsets import running_within
 from firn.sinks.context import SinkContext
-from firn.snowflake.connection import connect
+from firn.snowflake.connection import SnowflakeLogin, connect
+from firn.snowflake.identifiers import Namespace
 
 ACTIONS = {"pause": DesiredState.PAUSED, "resume": DesiredState.RUNNING, "stop": DesiredState.STOPPED}
 _LOOK_SECONDS = 2.0
 _RECENT_SECONDS = 180.0
 """A supervisor that reported within this time counts as alive; an idle one may be silent for longer."""
-_START = "start the sink with `firn sink run <config>`, or wait for the schedule of its deployment."
 _READS = "its supervisor reads the request within 30 s; the driver ends after its current batch."
-_UNSEEN = {
-    DesiredState.RUNNING: f"If no supervisor runs, {_START}",
-    DesiredState.PAUSED: f"If it runs, {_READS}",
-    DesiredState.STOPPED: f"If it runs, {_READS} Nothing starts it again before `firn sink resume <config>`.",
-}
-"""What follows from a request of a sink that cannot be seen."""
+
+
+class Looks(Protocol):
+    """What a request needs of an observer."""
+
+    def ask_snowflake(self) -> Observation:
+        """What Snowflake alone says."""
+        ...
+
+    def announce_request(self) -> None:
+        """Say in Kafka that something is wanted. Never raises."""
+        ...
+
+
+@dataclass(frozen=True)
+class ControlledJob:
+    """A job that people pause, resume and stop. control_name: its name in FIRN_REQUESTS."""
+
+    name: str
+    control_name: str
+    pace: Pace
+    login: SnowflakeLogin
+    namespace: Namespace
+    observer: Looks
+
+    def __str__(self) -> str:
+        return f"{self.pace.kind} {self.name}"
+
+
+def controlled_sink(context: SinkContext, observer: Looks) -> ControlledJob:
+    """A sink as such a job."""
+    name, pace = context.config.name, pace_of_sink(context.config)
+    return ControlledJob(name, name, pace, context.login, context.namespace, observer)
 
 
 @dataclass(frozen=True)
 class StateRequest:
-    """A request that stands in FIRN_REQUESTS. state_before: of the sink when it was made; consequence: what follows.
+    """A request that stands in FIRN_REQUESTS. state_before: of the job when it was made; consequence: what follows.
 
-    A look that fails does not hold the request up: the state before it is unknown then.
+    kind: `sink` or `export`. A look that fails does not hold the request up: the state before it is unknown then.
     """
 
-    sink: str
+    kind: str
+    name: str
     action: str
     desired_state: DesiredState
     requested_by: str
@@ -50,68 +76,82 @@ class StateRequest:
     consequence: str
 
     def __str__(self) -> str:
-        return f"{self.action.capitalize()} of sink {self.sink} requested. {self.consequence}"
+        return f"{self.action.capitalize()} of {self.kind} {self.name} requested. {self.consequence}"
 
 
-def request_state(context: SinkContext, observer: Observer, action: str, file: str) -> StateRequest:
-    """Set the desired state of a sink. action: one of ACTIONS; file: the connector file as a command names it.
+def request_state(job: ControlledJob, action: str, file: str) -> StateRequest:
+    """Set the desired state of a job. action: one of ACTIONS; file: the connector file as a command names it.
 
     Raises what Snowflake and Secrets Manager raise.
     """
-    sink, desired, by = context.config, ACTIONS[action], requester()
-    before, fault = _look(observer)
-    with connect(context.login, query_tag=f"firn sink {sink.name}") as connection:
-        table = ControlTable(context.namespace, sink.name)
+    desired, by = ACTIONS[action], requester()
+    before, fault = _look(job.observer)
+    with connect(job.login, query_tag=f"firn {job}") as connection:
+        table = ControlTable(job.namespace, job.control_name)
         table.ensure(connection)
         table.request(connection, desired, by)
-    observer.announce_request()
-    diagnosis = diagnose(sink, before, fault)
-    follows = _consequence(sink, desired, before) if before else f"{diagnosis.reason} {_UNSEEN[desired]}"
-    return StateRequest(sink.name, action, desired, by, diagnosis.state, follows.replace("<config>", file))
+    job.observer.announce_request()
+    diagnosis = diagnose_job(job.pace, before, fault)
+    follows = _consequence(job.pace, desired, before) if before else f"{diagnosis.reason} {_unseen(job.pace, desired)}"
+    kind, follows = job.pace.kind, follows.replace("<config>", file)
+    return StateRequest(kind, job.name, action, desired, by, diagnosis.state, follows)
 
 
-def wait_for_state(sink: SinkConfig, observer: Observer, desired: DesiredState, *, seconds: float, file: str) -> None:
-    """Return when the sink has the state. Raises TerminalError if it fails, TransientError after `seconds`."""
-    deadline, where = time.monotonic() + seconds, f"sink {sink.name}"
+def wait_for_state(job: ControlledJob, desired: DesiredState, *, seconds: float, file: str) -> None:
+    """Return when the job has the state. Raises TerminalError if it fails, TransientError after `seconds`."""
+    deadline, kind = time.monotonic() + seconds, job.pace.kind
     while True:
-        diagnosis = diagnose(sink, observer.ask_snowflake())
+        diagnosis = diagnose_job(job.pace, job.observer.ask_snowflake())
         if diagnosis.state is State(desired.value):
             return
         if diagnosis.state is State.FAILED:
-            raise TerminalError(diagnosis.reason, where=where, next_step=diagnosis.next_step)
+            raise TerminalError(diagnosis.reason, where=str(job), next_step=diagnosis.next_step)
         if time.monotonic() > deadline:
             found = f"{diagnosis.state.word}. {diagnosis.reason}".strip()
             raise TransientError(
-                f"The sink is not {desired.value} after {seconds:.0f} s: {found}",
-                where=where,
-                next_step=f"The request stands. See `firn sink status {file}` and `firn sink logs {file}`.",
+                f"The {kind} is not {desired.value} after {seconds:.0f} s: {found}",
+                where=str(job),
+                next_step=f"The request stands. See `firn {kind} status {file}` and `firn {kind} logs {file}`.",
             )
         time.sleep(_LOOK_SECONDS)
 
 
-def _look(observer: Observer) -> tuple[Observation | None, FirnError | None]:
-    """What Snowflake says of the sink, or why it says nothing: a slow warehouse, a ledger that may not be read."""
+def _look(observer: Looks) -> tuple[Observation | None, FirnError | None]:
+    """What Snowflake says of the job, or why it says nothing: a slow warehouse, a ledger that may not be read."""
     try:
         return observer.ask_snowflake(), None
     except FirnError as fault:
         return None, fault
 
 
-def _consequence(sink: SinkConfig, desired: DesiredState, before: Observation) -> str:
+def _unseen(pace: Pace, desired: DesiredState) -> str:
+    """What follows from a request of a job that cannot be seen."""
+    if desired is DesiredState.RUNNING:
+        return f"If no supervisor runs, {_start(pace)}"
+    again = f" Nothing starts it again before {pace.command('resume')}." if desired is DesiredState.STOPPED else ""
+    return f"If it runs, {_READS}{again}"
+
+
+def _start(pace: Pace) -> str:
+    return f"start the {pace.kind} with {pace.command('run')}, or wait for the schedule of its deployment."
+
+
+def _consequence(pace: Pace, desired: DesiredState, before: Observation) -> str:
     """What happens next, and who does it; or that nobody is there to do it."""
-    record, runs = before.record, before.owner is not None and before.owner.runs(running_within(sink))
+    kind, resume = pace.kind, pace.command("resume")
+    record, runs = before.record, before.owner is not None and before.owner.runs(pace.alive_within)
     if desired is DesiredState.RUNNING:
         if runs:
-            return "A run owns the sink already, and is alive."
-        return f"{_last_report(record)} If no supervisor runs, {_START}"
+            return f"A run owns the {kind} already, and is alive."
+        return f"{_last_report(record)} If no supervisor runs, {_start(pace)}"
     if runs and (record is None or record.updated_at is None):
         return (
-            "The run that owns the sink has no supervisor, so nothing ends it. Send it SIGTERM, or cancel its run. "
-            "Nothing starts the sink again before `firn sink resume <config>`."
+            f"The run that owns the {kind} has no supervisor, so nothing ends it. Send it SIGTERM, or cancel its run. "
+            f"Nothing starts the {kind} again before {resume}."
         )
     if runs:
         return f"{_last_report(record)} It reads the request within 30 s; the driver ends after its current batch."
-    return "No run owns the sink now, and no schedule starts it before `firn sink resume <config>`."
+    return f"No run owns the {kind} now, and no schedule starts it before {resume}."
 
 
 def _last_report(record: ControlRecord | None) -> str:

@@ -276,6 +276,7 @@ class ActionExecutor:
         figures, diagnosis = self.figures, self.reporter.diagnosis
         return Snapshot(
             name=self.job.name,
+            kind=self.job.kind,
             state=diagnosis.state,
             since=diagnosis.since or self.clock.utc(),
             at=self.clock.utc(),

@@ -30,7 +30,7 @@ class Sample:
 class Snapshot:
     """One job now. All times are UTC.
 
-    `since`: when the state began; `reason` and `next_step` as in an error.
+    kind: the job's noun. `since`: when the state began; `reason` and `next_step` as in an error.
     attached: another run holds the job, this one watches it. tasks: partitions that are read, one Spark task each.
     totals: of all runs, from the ledger. records_per_second and bytes_per_second: over the
     last minute. ship_seconds and commit_seconds: of the last batch; None before the first. last_commit: when an offset
@@ -44,6 +44,7 @@ class Snapshot:
     state: State
     since: datetime
     at: datetime
+    kind: str = "sink"
     reason: str = ""
     next_step: str = ""
     attached: bool = False

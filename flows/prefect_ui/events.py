@@ -1,4 +1,4 @@
-"""The events of a sink in Prefect: `firn.sink.<event>`, for automations and the UI's event feed (docs/prefect.md).
+"""The events of a job in Prefect: `firn.sink.<event>`, `firn.export.<event>`, for automations and the UI's event feed (docs/prefect.md).
 
 Sent one by one over Prefect's REST API (POST /events), with a short timeout and without retries of the client's own.
 Not by `prefect.events.emit_event`: it puts events into a queue without bound; a worker behind it gives up after some
@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -39,7 +40,25 @@ EVENTS: Mapping[str, str] = {
     "stopped": "the supervisor has ended after a stop was requested",
     "failed": "the sink ended with an error that a restart cannot fix, or after too many restarts",
 }
-"""Every event and when it is sent. Unknown events are sent too: a driver may be newer than its supervisor."""
+"""Every event of a sink and when it is sent. Unknown ones are sent too: a driver may be newer than its supervisor."""
+
+EXPORT_EVENTS: Mapping[str, str] = {
+    "started": "a run has claimed the export and asks its sources",
+    "committed": "batches were published; one event sums up at least 30 s",
+    "dead_letters": "rows became dead letters; one event sums up at least 30 s",
+    "schema_changed": "the columns of a source changed; the export follows",
+    "stale_soon": "a stream becomes stale soon: consume it before that, or its changes are lost",
+    "check_failed": "rows did not meet a quality check",
+    "stalled": "changes wait and none is published, or Kafka or Snowflake does not answer",
+    "recovered": "batches are published again after a stall",
+    "restarting": "the driver ended and the supervisor starts it again",
+    "lagging": "the lag has passed its limit, in rows or seconds",
+    "paused": "the driver has ended after a pause was requested",
+    "resumed": "the export continues after a pause",
+    "stopped": "the supervisor has ended after a stop was requested",
+    "failed": "the export ended with an error that a restart cannot fix, or after too many restarts",
+}
+"""The same of an export."""
 
 LEFT_OUT_LABEL = "firn.left-out"
 """Label of `dead_letters`: how many records, as a power of ten ("1", "10", "100", ...), which a trigger can match."""
@@ -51,33 +70,37 @@ _LATER = (408, 429)
 log = logging.getLogger(__name__)
 
 
-def emit_sink_event(event: str, data: Mapping[str, Any]) -> None:
-    """Send `firn.sink.<event>` about the sink that `data` names; the rest of `data` is its payload.
+def emit_job_event(kind: str, event: str, data: Mapping[str, Any]) -> None:
+    """Send `firn.<kind>.<event>` about the job that `data[kind]` names; the rest of `data` is its payload.
 
     `data["at"]`, a time in ISO format, is when it happened: with it, sending the same event twice stores it once.
     Takes TIMEOUT_SECONDS at most for each step of a request. Raises where the server does not answer or has a fault of
     its own: sending it later may help. An event that the server refuses is logged and dropped.
     """
     settings = {PREFECT_CLIENT_MAX_RETRIES: 0}
-    body = [sink_event(event, data).model_dump(mode="json")]
+    body = [job_event(kind, event, data).model_dump(mode="json")]
     with temporary_settings(settings), get_client({"timeout": TIMEOUT_SECONDS}, sync_client=True) as client:
         try:
             client.request("POST", "/events", json=body)
         except PrefectHTTPStatusError as error:
             if error.response.status_code >= 500 or error.response.status_code in _LATER:
                 raise
-            log.warning("Prefect refuses the event firn.sink.%s: status %s.", event, error.response.status_code)
+            log.warning("Prefect refuses the event firn.%s.%s: status %s.", kind, event, error.response.status_code)
 
 
-def sink_event(event: str, data: Mapping[str, Any]) -> Event:
+emit_sink_event = partial(emit_job_event, "sink")
+emit_export_event = partial(emit_job_event, "export")
+
+
+def job_event(kind: str, event: str, data: Mapping[str, Any]) -> Event:
     """The event as Prefect takes it: payload of plain values bounded in size, the flow run and its tags as related."""
     payload = {_text(name): _plain(value) for name, value in list(data.items())[:_ITEMS] if name != "at"}
-    sink = _text(data.get("sink", ""))
-    resource = {"prefect.resource.id": f"firn.sink.{sink}", "prefect.resource.name": sink}
+    name = _text(data.get(kind, ""))
+    resource = {"prefect.resource.id": f"firn.{kind}.{name}", "prefect.resource.name": name}
     if event == "dead_letters":
         resource[LEFT_OUT_LABEL] = _power_of_ten(payload.get("records"))
     at = data.get("at")
-    content = {"event": f"firn.sink.{event}", "resource": resource, "payload": payload}
+    content = {"event": f"firn.{kind}.{event}", "resource": resource, "payload": payload}
     same = {"id": uuid5(NAMESPACE_URL, orjson.dumps([content, str(at)]).decode())} if at is not None else {}
     return Event.model_validate({**content, **same, "related": _related(), "occurred": _time(at)})
 

@@ -1,7 +1,7 @@
-"""Publishers of a supervised sink: log lines, and in Prefect also events and one artifact, updated in place.
+"""Publishers of a supervised job: log lines, and in Prefect also events and one artifact, updated in place.
 
 A Prefect server that is down delays nothing and ends nothing: a thread of its own calls it, from a bounded queue.
-Not for what is published (`firn.supervisor`) or how it looks (`flows.prefect_ui.sink_artifact`).
+Not for what is published (`firn.supervisor`) or how it looks (`flows.prefect_ui.job_artifact`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class LogPublisher:
             self._log.log(logging.ERROR if event in _ERRORS else _LEVELS.get(event, logging.INFO), "%s", sentence)
 
     def show(self, snapshot: Snapshot) -> None:
-        """Do nothing: `firn sink status` shows it."""
+        """Do nothing: `firn sink status` and `firn export status` show it."""
 
     def close(self) -> None:
         """Do nothing."""
@@ -92,7 +92,7 @@ class PrefectPublisher(LogPublisher):
         self._thread.start()
 
     def emit(self, event: str, sentence: str, data: Mapping[str, Any]) -> None:
-        """Log it, and send it as `firn.sink.<event>`; while nothing can be sent, the newest events are kept."""
+        """Log it, and send it as an event of the job; while nothing can be sent, the newest events are kept."""
         super().emit(event, sentence, data)
         self._events.append((event, {**data, "sentence": sentence, "at": datetime.now(UTC).isoformat()}))
         self._wake.set()
@@ -161,7 +161,7 @@ class PrefectPublisher(LogPublisher):
         except Exception as error:
             if kind not in self._silent:
                 self._log.warning(
-                    "Prefect does not accept the %s (%s); the sink runs without it.", kind, type(error).__name__
+                    "Prefect does not accept the %s (%s); the job runs without it.", kind, type(error).__name__
                 )
             self._silent.add(kind)
             return False

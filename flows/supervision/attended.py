@@ -1,6 +1,6 @@
 """A supervisor with its ports (driver, observer, FIRN_SINKS, publisher), and the thread that waits for it.
 
-Plain Python: works in a flow and without one. Not for the flow's parameters (`flows.sink`), nor for one driver
+Plain Python: works in a flow and without one. Not for a flow's parameters (`flows.sink`, `flows.export`), nor for one driver
 (`flows.supervision.driver`), nor for what a supervisor does (`firn.supervisor`).
 """
 
@@ -11,27 +11,31 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from firn.child import TERM_SECONDS, first_signal
 from firn.errors import FirnError, TransientError, unexpected
-from firn.operations.log_files import driver_log
-from firn.supervisor.job import Policy, Result
+from firn.supervisor.export_job import export_job
+from firn.supervisor.job import Policy, Result, SupervisedJob
 from firn.supervisor.sink_job import sink_job
 from firn.supervisor.supervisor import Supervisor
 from flows.prefect_ui.publishing import Log, LogPublisher
 from flows.supervision.driver import STOP_SECONDS, Place
 
+_JOBS: Mapping[str, Callable[..., SupervisedJob]] = {"sink": sink_job, "export": export_job}
+"""What is supervised, by the kind of a place."""
 _ATTEND_SECONDS = 0.2
 _SLACK_SECONDS = 5.0
 _PARENT = os.getppid()
 """As early as this process can say: its worker may be gone before supervision begins."""
 
 
-def supervise(place: Place, policy: Policy, publisher: LogPublisher, log: Log) -> Result:
-    """Supervise until the sink is stopped or fails for good. No driver is left, however this ends."""
-    job = sink_job(place.sink, place.read, place.launch, place.read_result)
+def supervise(place: Place[Any], policy: Policy, publisher: LogPublisher, log: Log) -> Result:
+    """Supervise until the job is stopped or fails for good. No driver is left, however this ends."""
+    job = _JOBS[place.kind.noun](place.name, place.read, place.launch, place.read_result)
     supervisor = Supervisor(job, policy, publisher)
-    log.info("The driver's log is %s.", driver_log(place.settings, place.sink))
+    log.info("The driver's log is %s.", place.log)
     try:
         with first_signal(supervisor.ask, not place.deployed):
             result = _attended(supervisor, policy, log, publisher.cancelled, deployed=place.deployed)
@@ -49,7 +53,7 @@ def _attended(
     """Wait for the supervisor, which has a thread of its own.
 
     Prefect ends a flow by an exception in its thread if it cannot renew the run's concurrency slot, for instance
-    after its server was restarted. That is no reason to end a sink: another run attaches, and takes nothing away.
+    after its server was restarted. That is no reason to end a job: another run attaches, and takes nothing away.
     """
     results: list[Result] = []
     threading.Thread(target=lambda: results.append(_safely(supervisor)), name="firn-supervisor", daemon=True).start()
@@ -67,7 +71,7 @@ def _attended(
                     return Result("cancelled", "The flow run was cancelled.")
             return results[0]
         except asyncio.CancelledError:
-            log.warning("Prefect could not renew this run's concurrency slot; the sink keeps running.")
+            log.warning("Prefect could not renew this run's concurrency slot; the job keeps running.")
         except BaseException:
             supervisor.abort()
             _wait(results, policy.stop + _SLACK_SECONDS)
@@ -81,7 +85,7 @@ def _wait(results: list[Result], seconds: float) -> None:
 
 
 def _orphaned(supervisor: Supervisor, results: list[Result]) -> Result:
-    """End the sink in order: the worker is gone, so nobody could cancel this run. The next run starts it again."""
+    """End the job in order: the worker is gone, so nobody could cancel this run. The next run starts it again."""
     supervisor.ask()
     _wait(results, TERM_SECONDS)
     supervisor.abort()
@@ -90,8 +94,8 @@ def _orphaned(supervisor: Supervisor, results: list[Result]) -> Result:
         "failed",
         error=TransientError(
             "The Prefect worker that started this run is gone.",
-            where="sink flow",
-            next_step="Nothing, if a keep-alive schedule starts the sink again; else start it yourself.",
+            where=f"{supervisor.job.kind} flow",
+            next_step="Nothing, if a keep-alive schedule starts it again; else start it yourself.",
         ),
     )
 

@@ -1,4 +1,4 @@
-"""A sink's driver as this process starts it: early, with its log passed on, and for `--once` to its end.
+"""A job's driver as this process starts it: early, with its log passed on, and for `--once` to its end.
 
 Imports neither Prefect nor Snowflake's driver, which take seconds: the driver starts while they are imported. Not for
 supervision (`flows.supervision.attended`), nor for the driver's command (`firn.supervisor.launcher`).
@@ -14,16 +14,18 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
 
 import orjson
 from pydantic import TypeAdapter
 
 from firn.child import TERM_SECONDS
+from firn.connector.export.parse import load_export_config
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
 from firn.errors import FirnError
+from firn.exports.context import ExportContext, resolve_export
 from firn.operations.log_files import driver_log
-from firn.operations.run_report import RunReport
 from firn.secrets import secret_reader
 from firn.settings import Settings
 from firn.sinks.context import SinkContext, resolve
@@ -35,9 +37,18 @@ from firn.supervisor.ports import Driver
 STOP_SECONDS = 20.0
 """From TERM to KILL of a driver whose flow run is cancelled: Prefect's worker kills the flow itself after 30 s."""
 _POLL_SECONDS = 0.2
-_JOB = "spark_jobs.sink.job"
 _LEVELS = {"warning": logging.WARNING, "error": logging.ERROR, "critical": logging.CRITICAL}
 driver_lines = logging.getLogger("flows.supervision.driver")
+C = TypeVar("C")
+
+
+class Report(Protocol):
+    """What a run did; made of the job's name before it did anything."""
+
+    def __init__(self, name: str, /) -> None: ...
+
+
+R = TypeVar("R", bound=Report)
 
 
 class EarlyDriver:
@@ -74,19 +85,45 @@ class EarlyDriver:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a sink runs. deployed: a Prefect worker started it and ends it by SIGTERM. early: its first driver."""
+class JobKind(Generic[C]):
+    """A kind of job: its noun, its driver's module, and how its configuration and credentials are read."""
 
+    noun: str
+    module: str
+    read: Callable[[Path, Settings], C]
+
+
+def _read_sink(file: Path, settings: Settings) -> SinkContext:
+    return resolve(load_sink_config(file, Resolver(secret_reader(settings))), settings)
+
+
+def _read_export(file: Path, settings: Settings) -> ExportContext:
+    return resolve_export(load_export_config(file, Resolver(secret_reader(settings))), settings)
+
+
+SINK = JobKind("sink", "spark_jobs.sink.job", _read_sink)
+EXPORT = JobKind("export", "spark_jobs.export.job", _read_export)
+
+
+@dataclass(frozen=True)
+class Place(Generic[C]):
+    """Where a job runs. deployed: a Prefect worker started it and ends it by SIGTERM. early: its first driver."""
+
+    kind: JobKind[C]
     config: Path
     settings: Settings
-    sink: str
+    name: str
     deployed: bool
     early: EarlyDriver | None = None
 
-    def read(self) -> SinkContext:
-        """The sink's configuration and credentials, as they are now. Raises ConfigError and those of secrets."""
-        config = load_sink_config(self.config, Resolver(secret_reader(self.settings)))
-        return resolve(config, self.settings)
+    def read(self) -> C:
+        """The job's configuration and credentials, as they are now. Raises ConfigError and those of secrets."""
+        return self.kind.read(self.config, self.settings)
+
+    @property
+    def log(self) -> Path:
+        """Where its drivers' log is."""
+        return driver_log(self.settings, self.name, self.kind.noun)
 
     def launch(self, on_line: Callable[[str], None], *, once: bool = False) -> Driver:
         """The early driver or another one; its log goes to its file, and its messages to this process's log."""
@@ -94,7 +131,7 @@ class Place:
         return driver or self._start(on_line, once=once)
 
     @contextmanager
-    def launched(self, *, once: bool) -> Iterator[Place]:
+    def launched(self, *, once: bool) -> Iterator[Place[C]]:
         """The same place with a driver that starts now, and ends with the block at the latest.
 
         If it cannot be started, `launch` tries again, and its caller handles the error.
@@ -113,13 +150,12 @@ class Place:
             on_line(line)
             _pass_on(line)
 
-        return SparkLauncher(self.settings, _JOB, self.config, driver_log(self.settings, self.sink), once=once)(heard)
+        return SparkLauncher(self.settings, self.kind.module, self.config, self.log, once=once)(heard)
 
     def read_result(self, code: int, answer: Sequence[str]) -> DriverResult:
         """What a driver's end means."""
-        return read_result(
-            code, answer, module=_JOB, config=shlex.quote(str(self.config)), logs=str(self.settings.home / "logs")
-        )
+        config, logs = shlex.quote(str(self.config)), str(self.settings.home / "logs")
+        return read_result(code, answer, module=self.kind.module, config=config, logs=logs)
 
 
 @dataclass
@@ -150,7 +186,7 @@ class Handover:
 _handover: ContextVar[Handover | None] = ContextVar("handover", default=None)
 
 
-def run_once(place: Place) -> Result:
+def run_once(place: Place[Any]) -> Result:
     """Run the driver to its end. A first signal ends it early (KeyboardInterrupt, or Prefect's own)."""
     driver = place.launch(lambda _line: None, once=True)
     try:
@@ -163,11 +199,14 @@ def run_once(place: Place) -> Result:
     return Result("failed", error=result.error) if result.error else Result("ended", report=result.report)
 
 
-def report_of(result: Result, sink: str) -> RunReport:
-    """The report of a run that is over. Raises the error that it failed with."""
+def report_of(result: Result, kind: type[R], name: str) -> R:
+    """The report of a run that is over. kind: of a report of nothing, a name makes one.
+
+    Raises the error that the run failed with.
+    """
     if result.error is not None:
         raise result.error
-    return TypeAdapter(RunReport).validate_python(result.report) if result.report else RunReport(sink)
+    return TypeAdapter(kind).validate_python(result.report) if result.report else kind(name)
 
 
 def _pass_on(line: str) -> None:

@@ -32,11 +32,11 @@ from firn.settings import load_settings
 from firn.supervisor.sink_job import policy_of
 from flows.prefect_ui.publishing import LogPublisher
 from flows.supervision.attended import supervise
-from flows.supervision.driver import Place
+from flows.supervision.driver import SINK, Place
 settings, file, log = load_settings(), Path(sys.argv[1]), logging.getLogger("flows")
 config = load_sink_config(file, Resolver(secret_reader(settings)))
 policy = policy_of(config, by="test", patience_seconds=settings.sink_patience_seconds)
-supervise(Place(file, settings, config.name, deployed=False), policy, LogPublisher(log), log)
+supervise(Place(SINK, file, settings, config.name, deployed=False), policy, LogPublisher(log), log)
 """
 
 

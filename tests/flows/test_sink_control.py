@@ -34,7 +34,7 @@ def test_each_action_returns_what_it_requested_and_what_follows(stack, schema: s
     file.write_text(json.dumps({"name": "orders", "config": {"topics": "orders"}}))
     for action, desired in (("pause", "paused"), ("stop", "stopped"), ("resume", "running")):
         done = sink_control(config=file, action=action)  # type: ignore[arg-type]
-        assert (done.sink, done.action, done.desired_state, done.requested_by) == (
+        assert (done.name, done.action, done.desired_state, done.requested_by) == (
             "orders",
             action,
             DesiredState(desired),

@@ -48,4 +48,4 @@ def sinks_here(spark: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatc
         context = resolve(load_sink_config(config, Resolver(secret_reader(settings))), settings)
         return SinkRun(context, spark, once=once, stop=threading.Event()).run()
 
-    monkeypatch.setattr("flows.cli.sink.with_prefect.run_sink", run)
+    monkeypatch.setattr("flows.cli.sink.run.run_sink", run)

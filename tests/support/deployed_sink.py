@@ -16,7 +16,7 @@ from prefect.client.schemas.actions import DeploymentUpdate
 from prefect.client.schemas.filters import ArtifactFilter, FlowRunFilter, LogFilter
 from prefect.client.schemas.objects import FlowRun, StateType
 
-from flows.prefect_ui.sink_artifact import artifact_key
+from flows.prefect_ui.job_artifact import artifact_key
 from tests.support.flowing import Flowing
 from tests.support.kafka import Topic
 from tests.support.sinks import committed, connector_file, landed, sql, wait_until

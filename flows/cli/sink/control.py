@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from flows.cli.console import say
+from flows.cli.control import TimeoutOption, WaitOption, request
 from flows.cli.sink.arguments import ConfigArgument
-
-WaitOption = Annotated[bool, typer.Option("--wait", help="Return when the sink has reached that state.")]
-TimeoutOption = Annotated[float, typer.Option(min=1, help="Seconds that --wait waits at most.")]
 
 
 def pause(config: ConfigArgument, wait: WaitOption = False, timeout: TimeoutOption = 180.0) -> None:
@@ -42,16 +35,12 @@ def stop(config: ConfigArgument, wait: WaitOption = False, timeout: TimeoutOptio
 def _request(action: str, config: Path, *, wait: float | None) -> None:
     from firn.operations.observer import Observer
     from firn.operations.selection import of_files
-    from firn.operations.state_request import request_state, wait_for_state
+    from firn.operations.state_request import controlled_sink
     from firn.settings import load_settings
 
     (context,) = of_files([config], load_settings())
-    observer, file = Observer(context), shlex.quote(str(config))
+    observer = Observer(context)
     try:
-        request = request_state(context, observer, action, file)
-        say(str(request))
-        if wait is not None:
-            wait_for_state(context.config, observer, request.desired_state, seconds=wait, file=file)
-            say(f"Sink {request.sink}: {request.desired_state.value.capitalize()}.")
+        request(controlled_sink(context, observer), action, config, wait=wait)
     finally:
         observer.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +16,10 @@ from flows.cli.console import JsonOption, print_rows, say
 from flows.cli.sink.arguments import ConfigArgument
 
 if TYPE_CHECKING:
+    from firn.connector.config import SinkConfig
     from firn.operations.run_report import RunReport
+    from firn.settings import Settings
+    from firn.supervisor.job import Policy
 
 PARTITION_COLUMNS = ("topic", "partition", "table", "next_offset", "end_offset", "lag")
 
@@ -31,7 +34,7 @@ def run(
     At the end it prints the position of each partition.
     """
     try:
-        with _terminated_as_interrupted():
+        with terminated_as_interrupted():
             report = _report(config, once=once)
     except KeyboardInterrupt:
         if once:
@@ -46,14 +49,46 @@ def run(
 def _report(config: Path, *, once: bool) -> RunReport:
     _check(config)  # before anything is started
 
-    from flows.cli.sink.with_prefect import run_sink
-
     say("Starting Spark ...")
     return run_sink(config, once=once)
 
 
+def run_sink(config: Path, *, once: bool) -> RunReport:
+    """Run a sink, as a flow if a Prefect server answers. Raises the error that it failed with."""
+    from firn.operations.run_report import RunReport
+    from flows.cli.with_prefect import RunnableJob, run_job
+    from flows.supervision.driver import SINK
+
+    return run_job(RunnableJob(SINK, RunReport, _name, _flow, _policy), config, once=once)
+
+
+def _load(config: Path, settings: Settings) -> SinkConfig:
+    from firn.connector.parse import load_sink_config
+    from firn.connector.references import Resolver
+    from firn.secrets import secret_reader
+
+    return load_sink_config(config, Resolver(secret_reader(settings)))
+
+
+def _name(config: Path, settings: Settings) -> str:
+    return _load(config, settings).name
+
+
+def _flow() -> Callable[..., RunReport]:
+    from flows.sink import sink
+
+    return sink
+
+
+def _policy(config: Path, settings: Settings) -> Policy:
+    from firn.ledger.control import requester
+    from firn.supervisor.sink_job import policy_of
+
+    return policy_of(_load(config, settings), by=requester(), patience_seconds=settings.sink_patience_seconds)
+
+
 @contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
+def terminated_as_interrupted() -> Iterator[None]:
     """SIGTERM is a Ctrl-C, wherever the command is. Prefect's own handler, in a flow, gives it back to this one."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

@@ -24,7 +24,7 @@ from firn.ledger.positions import Move
 from firn.ledger.table import LedgerTable
 from firn.operations.observation import Depth
 from firn.operations.observer import Observer
-from firn.operations.state_request import request_state
+from firn.operations.state_request import controlled_sink, request_state
 from firn.sinks.context import SinkContext, resolve
 from firn.sinks.signs import SignWriter, TaskReport, report_document
 from firn.sinks.topics import partitions_of
@@ -191,7 +191,7 @@ def test_a_request_is_announced_in_kafka(stack, topic, context, new_observer) ->
     observer = new_observer(context)
     observer.look()
     try:
-        request_state(context, new_observer(context), "pause", "s.json")
+        request_state(controlled_sink(context, new_observer(context)), "pause", "s.json")
         found = observer.look(Depth.KAFKA)
         assert (found.depth, found.desired) == (Depth.REQUESTS, DesiredState.PAUSED)
         assert observer.look(Depth.KAFKA).depth is Depth.KAFKA

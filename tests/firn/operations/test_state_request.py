@@ -12,8 +12,7 @@ from firn.connector.config import SinkConfig
 from firn.errors import FirnError, TransientError
 from firn.ledger.control_record import DesiredState, State
 from firn.operations import state_request
-from firn.operations.observer import Observer
-from firn.operations.state_request import request_state
+from firn.operations.state_request import controlled_sink, request_state
 from firn.sinks.context import SinkContext
 
 SLOW = TransientError("Snowflake did not answer within 30 s.", where="FIRN_OFFSETS", next_step="Try again.")
@@ -67,7 +66,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[DesiredState]:
 def test_a_sink_that_cannot_be_seen_is_requested_all_the_same(
     requests: list[DesiredState], action: str, desired: DesiredState, said: str
 ) -> None:
-    done = request_state(CONTEXT, cast(Observer, BlindObserver(SLOW)), action, "o.json")
+    done = request_state(controlled_sink(CONTEXT, BlindObserver(SLOW)), action, "o.json")
     assert requests == [desired]
     assert (done.desired_state, done.state_before) == (desired, State.UNKNOWN)
     assert "cannot be seen: Snowflake did not answer within 30 s. (FIRN_OFFSETS)" in str(done)
@@ -82,5 +81,5 @@ def test_an_error_of_the_request_itself_is_raised(
 
     monkeypatch.setattr(FakeControlTable, "request", refuse)
     with pytest.raises(FirnError):
-        request_state(CONTEXT, cast(Observer, BlindObserver(SLOW)), "stop", "o.json")
+        request_state(controlled_sink(CONTEXT, BlindObserver(SLOW)), "stop", "o.json")
     assert requests == []

@@ -19,7 +19,7 @@ from prefect.exceptions import PrefectHTTPStatusError
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from firn.settings import PROJECT_ROOT
-from flows.prefect_ui.events import EVENTS, LEFT_OUT_LABEL, emit_sink_event, sink_event
+from flows.prefect_ui.events import EVENTS, LEFT_OUT_LABEL, emit_sink_event, job_event
 
 AT = "2026-01-02T03:04:05.678+00:00"
 LARGEST = 512 * 1024
@@ -87,7 +87,7 @@ def test_the_same_event_sent_again_is_one_event_and_another_one_is_another(serve
     ("records", "label"), [(0, "0"), (1, "1"), (9, "1"), (10, "10"), (999, "100"), (12_345, "10000"), ("?", "0")]
 )
 def test_records_left_out_are_labelled_by_their_power_of_ten(records: object, label: str) -> None:
-    assert sink_event("dead_letters", {"sink": "s", "records": records}).resource[LEFT_OUT_LABEL] == label
+    assert job_event("sink", "dead_letters", {"sink": "s", "records": records}).resource[LEFT_OUT_LABEL] == label
 
 
 VALUES = st.recursive(
@@ -107,7 +107,7 @@ VALUES = st.recursive(
 @settings(max_examples=25, deadline=None)
 @given(st.dictionaries(st.text(), VALUES))
 def test_whatever_is_told_becomes_json(data: Mapping[str, Any]) -> None:
-    event = sink_event("started", {"sink": "s", **data})
+    event = job_event("sink", "started", {"sink": "s", **data})
     sent = json.dumps(event.model_dump(mode="json"), allow_nan=False, ensure_ascii=False).encode()
     assert b"\\u0000" not in sent
 
@@ -118,7 +118,7 @@ def test_whatever_is_told_becomes_json(data: Mapping[str, Any]) -> None:
     ids=["text", "list", "mapping", "deep"],
 )
 def test_however_much_is_told_an_event_stays_small(value: object) -> None:
-    event = sink_event("failed", {"sink": "s", "why": value})
+    event = job_event("sink", "failed", {"sink": "s", "why": value})
     assert event.size_bytes < LARGEST
     assert "why" in event.payload
 

@@ -203,6 +203,7 @@ from firn.child import Child
 from firn.settings import Settings
 from flows.supervision import attended
 from flows.prefect_ui.publishing import LogPublisher
+from flows.supervision.driver import SINK
 from firn.ledger.control_record import DesiredState
 from firn.operations.observation import Observation
 from firn.supervisor.job import Policy, SupervisedJob
@@ -213,10 +214,10 @@ class Nothing:
     def report(self, *args, **more): pass
     def request(self, *args): pass
 
-attended.sink_job = lambda name, read, *driver: SupervisedJob("sink", name, *driver, Nothing(), Nothing())
+attended._JOBS = {"sink": lambda name, read, *driver: SupervisedJob("sink", name, *driver, Nothing(), Nothing())}
 from firn.supervisor import launcher
 launcher.driver_command = lambda module, config, once: [sys.executable, "-c", sys.argv[2]]
-place = attended.Place(Path("s.json"), Settings(home=Path(sys.argv[1])), "s", deployed=False)
+place = attended.Place(SINK, Path("s.json"), Settings(home=Path(sys.argv[1])), "s", deployed=False)
 log = logging.getLogger("flows")
 result = attended.supervise(place, Policy(), LogPublisher(log), log)
 print(result.kind, result.report["records"])

@@ -16,7 +16,7 @@ import pytest
 from firn.child import Child
 from firn.errors import ConfigError
 from firn.settings import Settings
-from flows.supervision.driver import EarlyDriver, Place, run_once
+from flows.supervision.driver import SINK, EarlyDriver, Place, run_once
 from tests.support.proxies import closed_port
 from tests.support.sinks import wait_until
 
@@ -30,7 +30,7 @@ import logging, sys
 from pathlib import Path
 from firn.supervisor import launcher
 launcher.driver_command = lambda module, config, once: [sys.executable, "-c", sys.argv[2]]
-from flows.cli.sink.with_prefect import run_sink
+from flows.cli.sink.run import run_sink
 logging.basicConfig(level=logging.INFO)
 report = run_sink(Path(sys.argv[1]), once=True)
 print(report.records, "prefect" in sys.modules)
@@ -72,7 +72,7 @@ def test_lines_come_in_their_order_whenever_the_driver_is_taken() -> None:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     monkeypatch.setattr("firn.supervisor.launcher.driver_command", lambda _module, _config, once: command)
-    return Place(Path("s.json"), Settings(home=tmp_path), "s", deployed=False)
+    return Place(SINK, Path("s.json"), Settings(home=tmp_path), "s", deployed=False)
 
 
 def test_a_driver_that_nobody_took_ends_with_its_block(place: Place) -> None:
@@ -84,7 +84,7 @@ def test_a_driver_that_nobody_took_ends_with_its_block(place: Place) -> None:
 
 
 def test_a_driver_that_cannot_be_started_early_fails_where_it_is_needed(place: Place) -> None:
-    wrong = Place(place.config, Settings(home=place.settings.home, spark_master="nowhere"), "s", deployed=False)
+    wrong = Place(SINK, place.config, Settings(home=place.settings.home, spark_master="nowhere"), "s", deployed=False)
     with wrong.launched(once=True) as ready, pytest.raises(ConfigError, match="nowhere"):
         run_once(ready)
 

@@ -25,7 +25,8 @@ from firn.sinks.topics import partitions_of
 from firn.snowflake.connection import SnowflakeLogin, connect, execute
 from firn.snowflake.identifiers import Namespace
 from firn.snowflake.transactions import transaction
-from firn.supervisor.sink_job import SinkControl
+from firn.supervisor.current_credentials import CurrentControl
+from firn.supervisor.sink_job import control_place
 from tests.conftest import FIRN
 from tests.support.kafka import Topic
 from tests.support.sinks import connector_file, wait_until
@@ -124,7 +125,7 @@ def test_without_a_file_a_sink_is_judged_by_its_own_pace(stack, firn, login, top
     topic.send([b"x"])
     claim(login, file, topic)
     (context,) = of_files([file], stack.settings)
-    SinkControl(lambda: replace(context, login=login)).report(Diagnosis(State.RUNNING), {})
+    CurrentControl(lambda: control_place(replace(context, login=login))).report(Diagnosis(State.RUNNING), {})
     with connect(login) as connection:
         for change in ("FIRN_OFFSETS SET UPDATED_AT", "FIRN_SINKS SET SINCE"):
             name = change.split()[-1]

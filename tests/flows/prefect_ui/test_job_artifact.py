@@ -23,7 +23,7 @@ from firn.ledger.owner import Totals
 from firn.operations.observation import PartitionLag
 from firn.supervisor.snapshot import Sample, Snapshot
 from flows.prefect_ui.charts import MAX_POINTS, Chart, Point, short
-from flows.prefect_ui.sink_artifact import MAX_PARTITIONS, SinkArtifact, artifact_key, status_markdown
+from flows.prefect_ui.job_artifact import MAX_PARTITIONS, JobArtifact, artifact_key, status_markdown
 from tests.conftest import RunningStack
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -245,7 +245,7 @@ def test_a_run_has_one_artifact_that_is_updated_in_place(stack: RunningStack) ->
 
     @flow
     def supervise() -> None:
-        artifact = SinkArtifact()
+        artifact = JobArtifact()
         for lag in (1, 2, 3):
             artifact.publish(snapshot(name=name, lag=lag))
 
@@ -260,7 +260,7 @@ def test_a_run_has_one_artifact_that_is_updated_in_place(stack: RunningStack) ->
 @pytest.mark.stack
 def test_an_artifact_that_somebody_removed_is_made_again(stack: RunningStack) -> None:
     name = f"orders-{uuid.uuid4().hex[:8]}"
-    artifact = SinkArtifact()
+    artifact = JobArtifact()
     with temporary_settings({PREFECT_API_URL: stack.settings.prefect_api_url}), get_client(sync_client=True) as client:
         artifact.publish(snapshot(name=name))
         wanted = ArtifactFilter(key=ArtifactFilterKey(any_=[artifact_key(name)]))
@@ -272,12 +272,12 @@ def test_an_artifact_that_somebody_removed_is_made_again(stack: RunningStack) ->
 
 
 def test_a_server_that_hangs_or_is_away_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flows.prefect_ui.sink_artifact.ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("flows.prefect_ui.job_artifact.ANSWER_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/api"
         begun = time.monotonic()
         with temporary_settings({PREFECT_API_URL: url}), pytest.raises(httpx.TimeoutException):
-            SinkArtifact().publish(snapshot())
+            JobArtifact().publish(snapshot())
     with temporary_settings({PREFECT_API_URL: url}), pytest.raises(httpx.ConnectError):
-        SinkArtifact().publish(snapshot())
+        JobArtifact().publish(snapshot())
     assert time.monotonic() - begun < 8

@@ -1,7 +1,7 @@
-"""What the Prefect UI shows of a sink: one Markdown artifact a flow run, with charts, updated in place.
+"""What the Prefect UI shows of a job: one Markdown artifact a flow run, with charts, updated in place.
 
 Charts are images inside the text (`data:` addresses), which both of Prefect's UIs show; of inline SVG and Mermaid at
-least one of them makes nothing. Figures are those of `firn sink status`. Not for when it is published (`telling`).
+least one of them makes nothing. Figures are those of `firn sink status` and `firn export status`. Not for when it is published (`telling`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CHARTS = (
 _WITHOUT = ("measured",)
 
 
-class SinkArtifact:
+class JobArtifact:
     """The artifact of one flow run, the one in which it is made; `publish` may be called from another thread."""
 
     def __init__(self) -> None:
@@ -57,13 +57,13 @@ class SinkArtifact:
             get_client(sync_client=True, httpx_settings={"timeout": ANSWER_SECONDS}) as client,
         ):
             if self._id is None or not _updated(client, self._id, text):
-                self._id = self._made(client, snapshot.name, text)
+                self._id = self._made(client, snapshot, text)
 
-    def _made(self, client: SyncPrefectClient, sink: str, text: str) -> UUID:
+    def _made(self, client: SyncPrefectClient, of: Snapshot, text: str) -> UUID:
         artifact = ArtifactCreate(
-            key=artifact_key(sink),
+            key=artifact_key(of.name, of.kind),
             type="markdown",
-            description=f"State of sink {sink}. Updated in place while its flow runs.",
+            description=f"State of {of.kind} {of.name}. Updated in place while its flow runs.",
             data=text,
             flow_run_id=self._flow_run,
         )
@@ -84,17 +84,17 @@ def _updated(client: SyncPrefectClient, artifact: UUID, text: str) -> bool:
     return True
 
 
-def artifact_key(sink: str) -> str:
-    """The artifact's key: `sink-` and the name in what Prefect allows (a-z, 0-9, dashes), different for each name."""
-    plain = re.sub(r"[^a-z0-9]+", "-", sink.lower()).strip("-")
-    if plain == sink:
-        return f"sink-{plain}"
-    mark = hashlib.sha256(sink.encode()).hexdigest()[:8]
-    return "-".join(filter(None, ("sink", plain, mark)))
+def artifact_key(name: str, kind: str = "sink") -> str:
+    """The artifact's key: the kind and the name in what Prefect allows (a-z, 0-9, dashes), different for each name."""
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    if plain == name:
+        return f"{kind}-{plain}"
+    mark = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return "-".join(filter(None, (kind, plain, mark)))
 
 
 def status_markdown(snapshot: Snapshot) -> str:
-    """The state of a sink as Markdown: state, reason and next step first; then charts, figures, partitions."""
+    """The state of a job as Markdown: state, reason and next step first; then charts, figures, partitions."""
     status = snapshot.status()
     sections = [
         f"# {_plain(snapshot.name)}: {status.diagnosis.state.word}",
@@ -115,11 +115,11 @@ def _diagnosis(snapshot: Snapshot) -> Iterator[str]:
     if snapshot.next_step:
         yield f"**Next step:** {_lines(snapshot.next_step)}"
     lasted = spoken((snapshot.at - snapshot.since).total_seconds())
-    watched = " Another run owns the sink; this run watches it." if snapshot.attached else ""
+    watched = " Another run owns it; this run watches it." if snapshot.attached else ""
     yield (
         f"{snapshot.state.word} since {snapshot.since:%Y-%m-%d %H:%M:%S} UTC ({lasted}), epoch {snapshot.epoch}."
         f"{watched} Observed at **{snapshot.at:%Y-%m-%d %H:%M:%S} UTC**. If this page looks old, run "
-        "`firn sink status`."
+        f"`firn {snapshot.kind} status`."
     )
 
 

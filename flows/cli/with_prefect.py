@@ -1,69 +1,78 @@
-"""Run a sink for a command: as a Prefect flow if a server answers, else without Prefect.
+"""Run a job for a command: as a Prefect flow if a server answers, else without Prefect.
 
 The driver starts first, while Prefect, which takes seconds, is imported; without a configured server it never is. A
-Prefect server that fails does not change how a run ends. Not for the flow (`flows.sink`).
+Prefect server that fails does not change how a run ends. Not for the flows (`flows.sink`, `flows.export`).
 """
 
 from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
-from firn.connector.parse import load_sink_config
-from firn.connector.references import Resolver
 from firn.errors import FirnError
-from firn.operations.run_report import RunReport
-from firn.secrets import secret_reader
-from firn.settings import load_settings
-from firn.supervisor.job import Result
-from flows.supervision.driver import Handover, Place, report_of, run_once
+from firn.settings import Settings, load_settings
+from firn.supervisor.job import Policy, Result
+from flows.supervision.driver import Handover, JobKind, Place, Report, report_of, run_once
 
 _HEALTH_SECONDS = 3.0
 _RETRIES = 2
+C = TypeVar("C")
+R = TypeVar("R", bound=Report)
 log = logging.getLogger(__name__)
 
 
-def run_sink(config: Path, *, once: bool) -> RunReport:
-    """Run a sink: all that is available (`once`), or until it is stopped. Raises the error that it failed with."""
+@dataclass(frozen=True)
+class RunnableJob(Generic[C, R]):
+    """A job that a command runs. name: of its configuration, which is checked by that; report: of a run.
+
+    flow: imports Prefect; its parameters are `config` and `once`. policy: of its supervision where no Prefect answers.
+    """
+
+    kind: JobKind[C]
+    report: type[R]
+    name: Callable[[Path, Settings], str]
+    flow: Callable[[], Callable[..., R]]
+    policy: Callable[[Path, Settings], Policy]
+
+
+def run_job(job: RunnableJob[C, R], config: Path, *, once: bool) -> R:
+    """Run a job: all that is available (`once`), or until it is stopped. Raises the error that it failed with."""
     for name in ("flows.supervision.driver", __name__):
         logging.getLogger(name).setLevel(logging.INFO)
     settings = load_settings()
-    sink = load_sink_config(config, Resolver(secret_reader(settings))).name
-    with Place(config, settings, sink, deployed=False).launched(once=once) as place:
+    name = job.name(config, settings)
+    with Place(job.kind, config, settings, name, deployed=False).launched(once=once) as place:
         if prefect_answers():
-            return _run_flow(place, once=once)
-        return report_of(run_once(place) if once else _supervised(place), sink)
+            return _run_flow(job, place, once=once)
+        return report_of(run_once(place) if once else _supervised(job, place), job.report, name)
 
 
-def _run_flow(place: Place, *, once: bool) -> RunReport:
-    """Call the flow. Raises the error that the sink failed with."""
+def _run_flow(job: RunnableJob[C, R], place: Place[C], *, once: bool) -> R:
+    """Call the flow. Raises the error that the job failed with."""
     from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-    from flows.sink import sink
-
-    handover = Handover(place.early)
+    flow, handover = job.flow(), Handover(place.early)
     try:
         with handover.passed(), temporary_settings(updates={PREFECT_CLIENT_MAX_RETRIES: _RETRIES}):
-            return sink(config=place.config, once=once)
+            return flow(config=place.config, once=once)
     except FirnError:
         raise
     except Exception as error:
         if handover.result is None:
             raise
         log.warning("Prefect did not store how the run ended: %s", type(error).__name__)
-        return report_of(handover.result, place.sink)
+        return report_of(handover.result, job.report, place.name)
 
 
-def _supervised(place: Place) -> Result:
-    from firn.ledger.control import requester
-    from firn.supervisor.sink_job import policy_of
+def _supervised(job: RunnableJob[C, R], place: Place[C]) -> Result:
     from flows.prefect_ui.publishing import LogPublisher
     from flows.supervision.attended import supervise
 
-    config = load_sink_config(place.config, Resolver(secret_reader(place.settings)))
-    policy = policy_of(config, by=requester(), patience_seconds=place.settings.sink_patience_seconds)
-    return supervise(place, policy, LogPublisher(log), log)
+    return supervise(place, job.policy(place.config, place.settings), LogPublisher(log), log)
 
 
 def prefect_answers() -> bool:
@@ -76,7 +85,7 @@ def prefect_answers() -> bool:
     try:
         httpx.get(f"{url.rstrip('/')}/health", timeout=_HEALTH_SECONDS)
     except httpx.HTTPError:
-        log.warning("Prefect does not answer at %s; the sink runs without it.", url)
+        log.warning("Prefect does not answer at %s; the job runs without it.", url)
         return False
     return True
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import pytest
 
 from firn.errors import FirnError, TerminalError, TransientError
 from firn.ledger.control_record import ControlRecord, DesiredState
 from firn.operations.observation import Depth, Observation
-from firn.sinks.context import SinkContext
-from firn.supervisor.sink_job import SinkObserver
+from firn.supervisor.current_credentials import CurrentObserver
 
 SAID = Observation(datetime.now(UTC), (), None, DesiredState.STOPPED, ControlRecord("s", DesiredState.STOPPED, "ann"))
 
@@ -24,9 +23,6 @@ class Blind:
     closed = 0
     asked: Depth | None = None
     asks: ClassVar[list[Depth]] = []
-
-    def __init__(self, _context: SinkContext) -> None:
-        pass
 
     def ask_snowflake(self, depth: Depth) -> Observation:
         self.asked, self.asks = None, [*self.asks, depth]
@@ -49,24 +45,23 @@ class Blind:
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> SinkObserver:
-    monkeypatch.setattr("firn.supervisor.sink_job.Observer", Blind)
+def looks(monkeypatch: pytest.MonkeyPatch) -> CurrentObserver:
     monkeypatch.setattr(Blind, "closed", 0)
-    return SinkObserver(lambda: cast("SinkContext", None))
+    return CurrentObserver(Blind)
 
 
-def test_what_is_wanted_is_known_though_kafka_does_not_answer(looks: SinkObserver) -> None:
+def test_what_is_wanted_is_known_though_kafka_does_not_answer(looks: CurrentObserver) -> None:
     seen = looks.look()
     assert (seen.desired, seen.partitions, seen.unseen) == (DesiredState.STOPPED, (), Blind.kafka)
 
 
-def test_while_kafka_fails_every_look_asks_what_is_wanted(looks: SinkObserver) -> None:
+def test_while_kafka_fails_every_look_asks_what_is_wanted(looks: CurrentObserver) -> None:
     assert [looks.look(Depth.KAFKA).desired for _ in range(3)] == [DesiredState.STOPPED] * 3
-    assert looks._observer is not None
+    assert isinstance(looks._observer, Blind)
     assert looks._observer.asks == [Depth.REQUESTS] * 3
 
 
-def test_a_look_that_snowflake_does_not_answer_raises(looks: SinkObserver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_that_snowflake_does_not_answer_raises(looks: CurrentObserver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Blind, "snowflake", TransientError("Snowflake does not answer."))
     with pytest.raises(TransientError, match="Snowflake"):
         looks.look()
@@ -74,7 +69,7 @@ def test_a_look_that_snowflake_does_not_answer_raises(looks: SinkObserver, monke
 
 @pytest.mark.parametrize("refuses", ["kafka", "snowflake"])
 def test_a_refused_login_is_read_anew_for_the_next_look(
-    refuses: str, looks: SinkObserver, monkeypatch: pytest.MonkeyPatch
+    refuses: str, looks: CurrentObserver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Blind, refuses, TerminalError("Login refused."))
     seen: Any = None
