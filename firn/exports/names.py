@@ -39,6 +39,11 @@ def control_name(export: str) -> str:
     return f"export:{export}"
 
 
+def is_control_name(name: str) -> bool:
+    """Whether a row of these tables is an export's."""
+    return name.startswith("export:")
+
+
 def query_tag(export: str) -> str:
     """The QUERY_TAG of every statement of an export, by which its cost is found."""
     return f"firn export {export}"

@@ -15,6 +15,7 @@ from firn.connector.config import BufferConfig, ConverterConfig, Method, SinkCon
 from firn.connector.formats import Format
 from firn.connector.parse import load_sink_config
 from firn.connector.references import Resolver
+from firn.exports.names import is_control_name
 from firn.ledger.control import read_all
 from firn.ledger.control_record import ControlRecord
 from firn.ledger.owner import Owner
@@ -46,7 +47,7 @@ def of_schema(settings: Settings) -> list[SinkContext]:
     login = snowflake_login(SinkConfig(""), settings)
     namespace = Namespace(login.database, login.schema)
     with connect(login, query_tag="firn sink status") as connection:
-        records = read_all(connection, namespace)
+        records = [each for each in read_all(connection, namespace) if not is_control_name(each.sink)]
         try:
             owners = {each.sink: LedgerTable(namespace, each.sink).owner(connection) for each in records}
         except MissingObjectError:

@@ -1,4 +1,4 @@
-"""A sink's status: its diagnosis and its figures as plain values, for a probe, a page, a table.
+"""A job's status: its diagnosis and its figures as plain values, for a probe, a page, a table.
 
 Not for looking (`observation`), nor for the lines that a person reads (`status_lines`).
 """
@@ -15,7 +15,7 @@ from firn.errors import FirnError
 from firn.ledger.control_record import DesiredState, Diagnosis, State
 from firn.ledger.owner import Totals
 from firn.operations.costs import CostEstimate, estimate, least
-from firn.operations.health import STARTING_SECONDS, diagnose
+from firn.operations.health import STARTING_SECONDS, Pace, diagnose_job, pace_of_sink
 from firn.operations.observation import Observation, PartitionLag
 from firn.sinks.signs import Rates
 
@@ -48,7 +48,7 @@ class LagLimits:
 
 @dataclass(frozen=True)
 class Status:
-    """A sink as a person or a probe wants it. Times are UTC.
+    """A job as a person or a probe wants it. Times are UTC. kind: `sink` or `export`; name: its own.
 
     complete: whether Snowflake and Kafka both answered, so that lag and tasks are known. active: whether a driver works
     on it. lag, lag_seconds: records that wait in all partitions, and how old the oldest is. tasks: partitions that are
@@ -56,7 +56,7 @@ class Status:
     last, stats_age seconds ago (None: never). absent: topics that neither Kafka nor the ledger knows. config: its own.
     """
 
-    sink: str
+    name: str
     diagnosis: Diagnosis
     at: datetime
     complete: bool = True
@@ -74,31 +74,47 @@ class Status:
     desired: DesiredState | None = None
     desired_by: str = ""
     absent: Sequence[str] = ()
+    kind: str = "sink"
     limits: LagLimits = field(default_factory=LagLimits)
     config: SinkConfig | None = None
     rates: Rates | None = None
 
     @classmethod
     def of(cls, config: SinkConfig, seen: Observation | None, fault: FirnError | None = None) -> Status:
+        """A sink's status, as `of_job`."""
+        return cls.of_job(pace_of_sink(config), config.name, seen, fault, tasks_max=config.tasks_max, config=config)
+
+    @classmethod
+    def of_job(
+        cls,
+        pace: Pace,
+        name: str,
+        seen: Observation | None,
+        fault: FirnError | None = None,
+        *,
+        tasks_max: int | None = None,
+        config: SinkConfig | None = None,
+    ) -> Status:
         """The status that a look gives, or what is left of one that met a fault. seen: None without Snowflake."""
-        diagnosis = diagnose(config, seen, fault)
+        diagnosis, kind = diagnose_job(pace, seen, fault), pace.kind
         if seen is None:
-            at, tasks = datetime.now(UTC), config.tasks_max
-            return cls(config.name, diagnosis, at, complete=False, tasks_max=tasks, config=config)
+            at = datetime.now(UTC)
+            return cls(name, diagnosis, at, complete=False, tasks_max=tasks_max, kind=kind, config=config)
         record, owner, complete = seen.record, seen.owner, fault is None
         stats = record.stats if record else {}
         lives = bool(owner and owner.run_id and owner.silent_seconds < STARTING_SECONDS)
         return cls(
-            config.name,
+            name,
             diagnosis,
             seen.at,
+            kind=kind,
             complete=complete,
             active=diagnosis.state is State.RUNNING or (diagnosis.state is State.STALLED and lives),
             partitions=seen.partitions,
             lag=seen.lag if complete else None,
             lag_seconds=seen.lag_seconds,
             last_commit=seen.last_commit,
-            tasks_max=config.tasks_max,
+            tasks_max=tasks_max,
             totals=owner.totals if owner else Totals(),
             epoch=owner.epoch if owner else None,
             stats=stats,
@@ -161,7 +177,7 @@ class Status:
         """Everything as plain values; times in UTC, seconds, records, bytes."""
         stats = self.stats
         return {
-            "sink": self.sink,
+            self.kind: self.name,
             "state": self.diagnosis.state.word,
             "well": not self.needs_attention,
             "since": iso(self.diagnosis.since),

@@ -65,7 +65,7 @@ def sink_row(status: Status) -> dict[str, Any]:
     row = status.row()
     marks = {each.figure for each in figures(status) if each.mark == LOOK}
     values = (
-        status.sink,
+        status.name,
         row["state"],
         row["since"],
         status.tasks,

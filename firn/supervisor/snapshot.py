@@ -106,6 +106,7 @@ class Snapshot:
             last_commit=self.last_commit,
             totals=self.totals,
             epoch=self.epoch,
+            kind=self.kind,
             stats=self.stats,
             stats_age=0.0,
             limits=LagLimits.configured(*self.lag_limits),

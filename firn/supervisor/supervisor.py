@@ -33,7 +33,7 @@ class Supervisor:
         clock: Clock | None = None,
         background: Background | None = None,
     ) -> None:
-        self.job, self._policy = job, policy
+        self._policy = policy
         self._clock = clock or SystemClock()
         self._run = ActionExecutor(job, policy, publisher, self._clock, lambda: background or BackgroundThread())
         self._looks = LookReader(policy.alive_within)

@@ -1,9 +1,9 @@
 """The `firn` command: a thin way in, like the Prefect UI. What a command does lives in flows and the rooms below.
 
 Exit codes (docs/commands.md): 0 done, 1 a bug of ours, 2 wrong usage, 3 a person has to act, 4 try again later,
-5 fenced by a newer run of the same sink, 6 stopped in front of a bad record, 8 a sink is not well (`firn sink status`),
-130 interrupted. Each family of commands is a module that imports nothing heavy at its top, so that `firn --help` stays
-quick.
+5 fenced by a newer run of the same sink, 6 stopped in front of a bad record, 8 a sink or an
+export is not well (`firn sink status`), 130 interrupted. Each family of commands is a module that imports nothing
+heavy at its top, so that `firn --help` stays quick.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pydantic import ValidationError
 
 from firn.errors import ConfigError, FirnError
 from firn.settings import load_settings
-from flows.cli import deploy, flow_commands, sink, sql, stack
+from flows.cli import deploy, export, flow_commands, sink, sql, stack
 from flows.cli.console import configure_console, stderr
 
 app = typer.Typer(
     name="firn",
-    help="Load Kafka topics into Snowflake tables, exactly once, and build typed tables with dbt.",
+    help="Load Kafka topics into Snowflake exactly once, type them with dbt, and publish changes back to Kafka.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -39,7 +39,7 @@ def _options(
     configure_console(load_settings(), debug=debug)
 
 
-for _family in (stack, flow_commands, sink, sql, deploy):
+for _family in (stack, flow_commands, sink, export, sql, deploy):
     _family.add(app)
 
 

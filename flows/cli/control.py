@@ -1,4 +1,4 @@
-"""Pause, resume and stop for commands: the desired state of a job is requested, and waited for. A family's words: its own.
+"""Pause, resume and stop for commands: the desired state of a job is requested, and waited for.
 
 How a request is made, and what follows from it: `firn.operations.state_request`.
 """

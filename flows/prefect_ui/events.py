@@ -1,4 +1,4 @@
-"""The events of a job in Prefect: `firn.sink.<event>`, `firn.export.<event>`, for automations and the UI's event feed (docs/prefect.md).
+"""The events of a job in Prefect: `firn.<kind>.<event>`, for automations and the UI's event feed (docs/prefect.md).
 
 Sent one by one over Prefect's REST API (POST /events), with a short timeout and without retries of the client's own.
 Not by `prefect.events.emit_event`: it puts events into a queue without bound; a worker behind it gives up after some

@@ -1,7 +1,8 @@
 """What the Prefect UI shows of a job: one Markdown artifact a flow run, with charts, updated in place.
 
 Charts are images inside the text (`data:` addresses), which both of Prefect's UIs show; of inline SVG and Mermaid at
-least one of them makes nothing. Figures are those of `firn sink status` and `firn export status`. Not for when it is published (`telling`).
+least one of them makes nothing. Figures are those of the status commands. Not for when it is published
+(`publishing`).
 """
 
 from __future__ import annotations

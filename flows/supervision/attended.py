@@ -1,7 +1,7 @@
 """A supervisor with its ports (driver, observer, FIRN_SINKS, publisher), and the thread that waits for it.
 
-Plain Python: works in a flow and without one. Not for a flow's parameters (`flows.sink`, `flows.export`), nor for one driver
-(`flows.supervision.driver`), nor for what a supervisor does (`firn.supervisor`).
+Plain Python: works in a flow and without one. Not for a flow's parameters (`flows.sink`, `flows.export`), nor for one
+driver (`flows.supervision.driver`), nor for what a supervisor does (`firn.supervisor`).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _orphaned(supervisor: Supervisor, results: list[Result]) -> Result:
         "failed",
         error=TransientError(
             "The Prefect worker that started this run is gone.",
-            where=f"{supervisor.job.kind} flow",
+            where="the flow",
             next_step="Nothing, if a keep-alive schedule starts it again; else start it yourself.",
         ),
     )

@@ -1,4 +1,4 @@
-"""Looks at an export from outside: what waits in its sources and outboxes, who holds it, what is desired. Changes nothing.
+"""Looks at an export from outside: what waits in sources and outboxes, who holds it, what is desired. Changes nothing.
 
 A look asks Snowflake no more than it must: an idle or paused export is observed by questions that cloud services answer
 (`firn.exports.asking`, SHOW, DESCRIBE), by fixed texts whose results persist, and by the signs of its driver in Kafka.

@@ -2,69 +2,36 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firn.errors import ConfigError, FirnError, TerminalError
-from flows.cli.console import say
+from firn.errors import FirnError, TerminalError
+from flows.cli.log_lines import AsIsOption, FollowOption, LinesOption, name_in, print_log
 from flows.cli.sink.arguments import ConfigArgument
 
 if TYPE_CHECKING:
     from firn.settings import Settings
 
-_POLL_SECONDS = 0.5
-
 
 def logs(
     config: ConfigArgument,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl-C.")] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of the newest lines to print.")] = 100,
+    follow: FollowOption = False,
+    lines: LinesOption = 100,
     spark: Annotated[bool, typer.Option("--spark", help="Print Spark's own log instead of the sink's.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the lines as they are in the file.")] = False,
+    as_json: AsIsOption = False,
 ) -> None:
     """Print the newest lines of a sink's log."""
-    from firn.operations.log_files import LogReader, driver_log, readable
+    from firn.operations.log_files import driver_log
     from firn.settings import load_settings
     from firn.sinks.context import spark_log
 
-    settings, sink = load_settings(), _name(config)
+    settings, sink = load_settings(), name_in(config, "sink")
     file = spark_log(settings, sink) if spark else driver_log(settings, sink)
     if not file.is_file():
         raise _absent(config, sink, file, settings)
-    shown = (lambda line: line) if as_json else readable
-    say(f"From {file}")
-    reader = LogReader(file)
-    try:
-        _print(map(shown, reader.newest(lines)))
-        while follow:
-            time.sleep(_POLL_SECONDS)
-            _print(map(shown, reader.more()))
-    except KeyboardInterrupt:
-        if not follow:
-            raise
-    finally:
-        reader.close()
-
-
-def _print(lines: Iterable[str]) -> None:
-    for line in lines:
-        sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
-def _name(file: Path) -> str:
-    """The sink's name, also from a file with faults or missing secrets: they do not hide a log."""
-    from firn.connector.file import read_connector_file
-
-    name = read_connector_file(file).get("name")
-    if not name:
-        raise ConfigError("The file has no sink name.", where=str(file), next_step='Add "name".')
-    return name
+    print_log(file, follow=follow, lines=lines, as_json=as_json)
 
 
 def _absent(file: Path, sink: str, log: Path, settings: Settings) -> FirnError:

@@ -94,20 +94,20 @@ def _show(found: list[Status], *, files: list[Path], clear: bool, as_json: bool)
     if len(files) != 1:
         print_rows([sink_row(each) for each in found], columns=SINK_COLUMNS)
     for number, each in enumerate(found):
-        _say_diagnosis(each, shlex.quote(str(files[number])) if files else "<config>")
+        say_diagnosis(each, shlex.quote(str(files[number])) if files else "<config>")
         if files:
             _print_details(each)
     if not files:
         say("For figures and partitions of one sink: firn sink status <config>.")
 
 
-def _say_diagnosis(found: Status, file: str) -> None:
+def say_diagnosis(found: Status, file: str) -> None:
     """The state, and what to do: on stdout, for it is the result."""
     from firn.operations.status import iso
 
     diagnosis = found.diagnosis
     since = f" since {iso(diagnosis.since)}" if diagnosis.since else ""
-    lines = [f"Sink {found.sink}: {diagnosis.state.word}{since}"]
+    lines = [f"{found.kind.capitalize()} {found.name}: {diagnosis.state.word}{since}"]
     if diagnosis.reason:
         lines.append(f"  Why: {diagnosis.reason}")
     if diagnosis.next_step:

@@ -1,0 +1,54 @@
+"""`firn export validate`: what is wrong with a connector file, what takes effect; with --live what is wrong outside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from firn.errors import TransientError
+from flows.cli.sink.arguments import ConfigArgument
+from flows.cli.validation import Outcome, show
+
+
+def validate(
+    config: ConfigArgument,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live",
+            help="Also check logins, network, streams, rights, topics, and one message, which is never published.",
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
+) -> None:
+    """Check a connector file, and show the values in effect.
+
+    It lists all faults at once. Nothing is started or changed.
+    """
+    show(_look(config, live=live), config, kind="export", page="docs/configuration-export.md", as_json=as_json)
+
+
+def _look(file: Path, *, live: bool) -> Outcome:
+    from firn.connector.export.parse import check_export_config
+    from firn.connector.file import read_connector_file
+    from firn.connector.references import Resolver
+    from firn.operations.validation.live_check import failed, impatient
+    from firn.secrets import secret_reader
+    from firn.settings import load_settings
+
+    raw, where = read_connector_file(file, "export"), str(file)
+    if not live:
+        return Outcome(check_export_config(raw, where=where), None)
+    settings = impatient(load_settings())
+    try:
+        checked = check_export_config(raw, where=where, resolver=Resolver(secret_reader(settings)))
+    except TransientError as error:
+        return Outcome(check_export_config(raw, where=where), [failed("secret references", error)])
+    if checked.config is None:
+        return Outcome(checked, None)
+
+    from spark_jobs.export.validation import live_checks
+
+    return Outcome(checked, live_checks(checked.config, settings))
