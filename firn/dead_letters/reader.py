@@ -21,7 +21,8 @@ from firn.kafka import cluster
 from firn.kafka.client import KafkaClient
 from firn.kafka.cluster import with_callbacks
 from firn.kafka.faults import ConnectionFaults, refused_configuration
-from firn.kafka.transactional_producer import Header, ProducerFaults
+from firn.kafka.producer_faults import ProducerFaults
+from firn.kafka.transactional_producer import Header
 
 COLUMNS = ("partition", "offset", "topic", "source_partition", "source_offset", "time", "stage", "reason")
 

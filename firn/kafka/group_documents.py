@@ -21,7 +21,8 @@ from firn.kafka import cluster
 from firn.kafka.client import KafkaClient
 from firn.kafka.cluster import KafkaAdmin
 from firn.kafka.partitions import TopicPartition
-from firn.kafka.transactional_producer import CommittedOffset, ProducerFaults
+from firn.kafka.producer_faults import ProducerFaults
+from firn.kafka.transactional_producer import CommittedOffset
 
 LIMIT = 4000
 """Characters that a text may have; brokers take a little more by default (offset.metadata.max.bytes)."""

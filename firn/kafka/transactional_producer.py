@@ -1,4 +1,4 @@
-"""Records and a consumer group's position in one Kafka transaction: both are committed, or neither is.
+"""Records in one Kafka transaction, and a consumer group's position where there is one: all of it, or nothing.
 
 Not for what is produced, nor for what a position means to its caller. Semantics: KIP-98 and KIP-447; librdkafka's
 transactional producer API. Error codes: Kafka's protocol errors and librdkafka's rd_kafka_resp_err_t.
@@ -7,20 +7,21 @@ transactional producer API. Error codes: Kafka's protocol errors and librdkafka'
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka import Message as Delivered
+from confluent_kafka import Message as Delivery
 
-from firn.errors import ConfigError, FirnError, PrivilegeError, TransientError
+from firn.errors import ConfigError, FirnError, TransientError
 from firn.kafka.client import KafkaClient
 from firn.kafka.cluster import with_callbacks
 from firn.kafka.faults import ConnectionFaults, refused_configuration
+from firn.kafka.producer_faults import ProducerFaults
 
 T = TypeVar("T")
 Header = tuple[str, bytes | None]
@@ -34,7 +35,6 @@ ANSWER_SECONDS = 30.0
 TRANSACTION_MS = 5 * 60 * 1000
 
 _PRODUCER = {
-    "transaction.timeout.ms": str(TRANSACTION_MS),
     "acks": "all",
     "compression.type": "lz4",
     "linger.ms": "20",
@@ -46,78 +46,6 @@ _PRODUCER = {
     "queue.buffering.max.kbytes": str(256 * 1024),
 }
 _POLL_EVERY = 500
-
-
-_FENCED = {
-    KafkaError._FENCED,
-    KafkaError.PRODUCER_FENCED,
-    KafkaError.INVALID_PRODUCER_EPOCH,
-    KafkaError.INVALID_PRODUCER_ID_MAPPING,
-}
-_REMEDIES: Mapping[int, str] = {
-    KafkaError.MSG_SIZE_TOO_LARGE: "Raise max.message.bytes of the topic above the record's size and some kilobytes "
-    "for headers.",
-    KafkaError.UNKNOWN_TOPIC_OR_PART: "Create the topic.",
-    KafkaError._UNKNOWN_TOPIC: "Create the topic.",
-    KafkaError._UNKNOWN_PARTITION: "The topic has fewer partitions than before: add partitions to it.",
-    KafkaError._QUEUE_FULL: "Leave the record out.",
-    KafkaError.OFFSET_METADATA_TOO_LARGE: "Raise the brokers' offset.metadata.max.bytes to its default of 4096.",
-    KafkaError.INVALID_TRANSACTION_TIMEOUT: "Raise the brokers' transaction.max.timeout.ms to five minutes or more.",
-    KafkaError.INVALID_TIMESTAMP: "Raise message.timestamp.before.max.ms and message.timestamp.after.max.ms of the "
-    "topic: records are produced with their original timestamps.",
-    KafkaError.INVALID_RECORD: "Set cleanup.policy=delete on the topic: a compacted topic refuses records without a "
-    "key.",
-}
-
-
-@dataclass(frozen=True)
-class ProducerFaults:
-    """Explains errors of one client. `topic` is where it produces to; the ids are what its login needs rights for.
-
-    remedies: next steps by error code, where the caller knows a better one than `_REMEDIES`.
-    """
-
-    heard: ConnectionFaults
-    topic: str
-    group: str
-    transactional_id: str
-    remedies: Mapping[int, str] = field(default_factory=dict)
-
-    def remedy(self, code: int) -> str:
-        """What to do about a refusal; empty where this client knows nothing special."""
-        return self.remedies.get(code) or _REMEDIES.get(code, "")
-
-    def explain(self, error: KafkaError, doing: str) -> FirnError:
-        """The error for a person, of the right kind."""
-        code = error.code()
-        if code in _FENCED:
-            return TransientError(
-                f"A newer producer has taken over transactional id {self.transactional_id}: {error.str()}",
-                where=f"brokers {self.heard.brokers}",
-                next_step="Check whether the same job runs twice; the newer one goes on.",
-            )
-        if right := self._right(code):
-            return PrivilegeError(
-                f"Kafka does not allow this: {doing} ({error.str()}).",
-                where=f"brokers {self.heard.brokers}",
-                next_step=f"Grant the Kafka login {right}.",
-            )
-        if remedy := self.remedy(code):
-            return ConfigError(
-                f"Kafka refuses to {doing}: {error.str()}", where=f"topic {self.topic}", next_step=remedy
-            )
-        return self.heard.explain(error, doing)
-
-    def _right(self, code: int) -> str:
-        """The ACL that is missing, or ""."""
-        return {
-            KafkaError.TOPIC_AUTHORIZATION_FAILED: f"WRITE and DESCRIBE on topic {self.topic}, and READ on the topics "
-            f"whose offsets group {self.group} holds",
-            KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "WRITE and DESCRIBE on transactional ids that begin with "
-            f"{self.group}-",
-            KafkaError.GROUP_AUTHORIZATION_FAILED: f"READ on group {self.group}",
-            KafkaError.CLUSTER_AUTHORIZATION_FAILED: "IDEMPOTENT_WRITE on the cluster",
-        }.get(code, "")
 
 
 @dataclass(frozen=True)
@@ -143,11 +71,12 @@ class CommittedOffset(NamedTuple):
     metadata: str
 
 
-class TransactionalProducer:
-    """A transactional producer that also moves the offset of one partition in one group; use it in a `with` block.
+class TransactionSession:
+    """A transactional producer; use it in a `with` block. Entering it fences every older producer of its id and aborts
+    what that left open. For one thread.
 
-    to: the topics that it produces to, for errors. remedies: see `ProducerFaults`. Entering it fences every older
-    producer of the transactional id and aborts what that left open. For one thread.
+    to: the topics that it produces to, and group: the prefix of its id, for errors. timeout_ms: how long a transaction
+    may stay open. remedies: see `ProducerFaults`.
     """
 
     def __init__(
@@ -155,109 +84,84 @@ class TransactionalProducer:
         client: KafkaClient,
         transactional_id: str,
         group: str,
-        where: tuple[str, int],
         to: str,
         remedies: Mapping[int, str] | None = None,
+        timeout_ms: int = TRANSACTION_MS,
     ) -> None:
         heard = ConnectionFaults(client.brokers)
         self._faults = ProducerFaults(heard, to, group, transactional_id, remedies or {})
-        self._where, self._failed = where, _Failure()
-        own = {"transactional.id": transactional_id}
-        group_only = {"group.id": group, "isolation.level": "read_committed", "enable.auto.commit": "false"}
+        self._failed, self._offsets = _Failure(), Delivered()
+        own = {"transactional.id": transactional_id, "transaction.timeout.ms": str(timeout_ms)}
         try:
             self._producer = Producer(with_callbacks(client.librdkafka() | _PRODUCER | own, heard))
-            self._consumer = Consumer(with_callbacks(client.librdkafka() | group_only, heard))
         except KafkaException as error:
             raise refused_configuration(error.args[0], client.brokers) from None
 
     def __enter__(self) -> Self:
-        try:
-            self._call(
-                f"begin as {self._faults.transactional_id}", partial(self._producer.init_transactions, ANSWER_SECONDS)
-            )
-        except FirnError:
-            self._consumer.close()
-            raise
+        self._call(
+            f"begin as {self._faults.transactional_id}", partial(self._producer.init_transactions, ANSWER_SECONDS)
+        )
         return self
 
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        self._consumer.close()
+        """Nothing: what stays open is aborted by the next producer of this id, or times out."""
 
-    def committed(self) -> CommittedOffset:
-        """What the group holds now, behind every transaction that was open."""
-        asked = [TopicPartition(*self._where)]
-        doing = f"read the offsets of group {self._faults.group}"
-        found = self._call(doing, partial(self._consumer.committed, asked, timeout=ANSWER_SECONDS))[0]
-        if found.error is not None:
-            raise self._faults.explain(found.error, doing)
-        return CommittedOffset(max(found.offset, -1), found.metadata or "")
+    @contextmanager
+    def transaction(self) -> Iterator[Delivered]:
+        """One transaction, committed at the end of the block, aborted by what is raised in it; gives what is delivered.
 
-    def send(self, messages: Iterable[Message], position: CommittedOffset, confirm: Callable[[], None]) -> int:
-        """One transaction: all messages and the group's new position; returns how many messages.
-
-        `confirm` is asked last, when nobody can overlook the open transaction any more: what it raises aborts it.
         Raises TransientError, also where the answer to the commit was lost and nobody knows; otherwise TerminalErrors.
         """
-        self._failed = _Failure()
+        self._failed, self._offsets = _Failure(), Delivered()
         self._call("begin a transaction", self._producer.begin_transaction)
         try:
-            count = self._produce(messages)
-            self._flush()
-            self._send_position(position)
-            confirm()
+            yield self._offsets
+            self.flush()
         except BaseException:
             self._abort()
             raise
         self._commit()
-        return count
 
-    def _produce(self, messages: Iterable[Message]) -> int:
-        count = 0
-        for message in messages:
-            self._enqueue(message)
-            count += 1
-            if count % _POLL_EVERY == 0:
-                self._serve(0)
-        return count
-
-    def _enqueue(self, message: Message) -> None:
-        keep = partial(self._failed.keep, message.description)
-        # librdkafka takes a time of 0 for none and would put its own clock.
-        timestamp = 0 if message.timestamp < 0 else max(message.timestamp, 1)
+    def put(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: list[Header], partition: int = -1
+    ) -> None:
+        """Produce a record in the open transaction. Its offset is in `Delivered` after `flush`."""
         while True:
             try:
-                self._producer.produce(
-                    message.topic,
-                    message.value,
-                    message.key,
-                    message.partition,
-                    on_delivery=keep,
-                    timestamp=timestamp,
-                    headers=[*message.headers],
-                )
+                self._producer.produce(topic, value, key, partition, on_delivery=self._delivered, headers=headers)  # type: ignore[arg-type]  # a list is invariant
             except BufferError:
-                self._wait_for_room(message)
+                self._wait_for_room(f"a record of {len(value or b'') + len(key or b'')} bytes to {topic}")
             except KafkaException as error:
-                raise self._faults.explain(error.args[0], f"produce {message.description}") from None
+                raise self._faults.explain(error.args[0], f"produce to {topic}") from None
             else:
                 return
 
-    def _wait_for_room(self, message: Message) -> None:
-        if len(self._producer) == 0:
-            raise ConfigError(
-                f"A record is larger than the producer's buffer: {_PRODUCER['queue.buffering.max.kbytes']} KB.",
-                where=message.description,
-                next_step=self._faults.remedy(KafkaError._QUEUE_FULL),
-            )
-        self._serve(0.1)
-
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Wait until each message was acknowledged or has failed, which librdkafka bounds by the transaction's time."""
         while len(self._producer) > 0:
             self._serve(0.5)
         self._serve(0)
+
+    def serve(self) -> None:
+        """Take delivery reports that have come; raises what they say."""
+        self._serve(0)
+
+    def _delivered(self, error: KafkaError | None, message: Delivery) -> None:
+        if error is not None:
+            self._failed.keep(f"a record to {message.topic()}", error, message)
+            return
+        self._offsets.add(message)
+
+    def _wait_for_room(self, description: str) -> None:
+        if len(self._producer) == 0:
+            raise ConfigError(
+                f"A record is larger than the producer's buffer: {_PRODUCER['queue.buffering.max.kbytes']} KB.",
+                where=description,
+                next_step=self._faults.remedy(KafkaError._QUEUE_FULL),
+            )
+        self._serve(0.1)
 
     def _serve(self, seconds: float) -> None:
         self._call("produce", partial(self._producer.poll, seconds))
@@ -265,12 +169,6 @@ class TransactionalProducer:
             raise cause
         if self._failed.error is not None:
             raise self._faults.explain(self._failed.error, f"deliver {self._failed.description}")
-
-    def _send_position(self, position: CommittedOffset) -> None:
-        at = TopicPartition(*self._where, position.offset, metadata=position.metadata)
-        group = self._consumer.consumer_group_metadata()
-        send = partial(self._producer.send_offsets_to_transaction, [at], group, ANSWER_SECONDS)
-        self._call(f"commit offsets of group {self._faults.group}", send)
 
     def _commit(self) -> None:
         try:
@@ -300,6 +198,124 @@ class TransactionalProducer:
         return self._faults.explain(error.args[0], doing)
 
 
+class TransactionalProducer(TransactionSession):
+    """A transactional producer that also moves the offset of one partition in one group; use it in a `with` block.
+
+    Arguments as of `TransactionSession`; where: the partition.
+    """
+
+    def __init__(
+        self,
+        client: KafkaClient,
+        transactional_id: str,
+        group: str,
+        where: tuple[str, int],
+        to: str,
+        remedies: Mapping[int, str] | None = None,
+    ) -> None:
+        super().__init__(client, transactional_id, group, to, remedies)
+        self._where = where
+        group_only = {"group.id": group, "isolation.level": "read_committed", "enable.auto.commit": "false"}
+        try:
+            self._consumer = Consumer(with_callbacks(client.librdkafka() | group_only, self._faults.heard))
+        except KafkaException as error:
+            raise refused_configuration(error.args[0], client.brokers) from None
+
+    def __enter__(self) -> Self:
+        try:
+            return super().__enter__()
+        except FirnError:
+            self._consumer.close()
+            raise
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self._consumer.close()
+
+    def committed(self) -> CommittedOffset:
+        """What the group holds now, behind every transaction that was open."""
+        asked = [TopicPartition(*self._where)]
+        doing = f"read the offsets of group {self._faults.group}"
+        found = self._call(doing, partial(self._consumer.committed, asked, timeout=ANSWER_SECONDS))[0]
+        if found.error is not None:
+            raise self._faults.explain(found.error, doing)
+        return CommittedOffset(max(found.offset, -1), found.metadata or "")
+
+    def send(self, messages: Iterable[Message], position: CommittedOffset, confirm: Callable[[], None]) -> int:
+        """One transaction: all messages and the group's new position; returns how many messages.
+
+        `confirm` is asked last, when nobody can overlook the open transaction any more: what it raises aborts it.
+        Raises as `transaction`.
+        """
+        with self.transaction():
+            count = self._produce(messages)
+            self.flush()
+            self._send_position(position)
+            confirm()
+        return count
+
+    def _produce(self, messages: Iterable[Message]) -> int:
+        count = 0
+        for message in messages:
+            self._enqueue(message)
+            count += 1
+            if count % _POLL_EVERY == 0:
+                self._serve(0)
+        return count
+
+    def _enqueue(self, message: Message) -> None:
+        keep = partial(self._failed.keep, message.description)
+        # librdkafka takes a time of 0 for none and would put its own clock.
+        timestamp = 0 if message.timestamp < 0 else max(message.timestamp, 1)
+        while True:
+            try:
+                self._producer.produce(
+                    message.topic,
+                    message.value,
+                    message.key,
+                    message.partition,
+                    on_delivery=keep,
+                    timestamp=timestamp,
+                    headers=[*message.headers],
+                )
+            except BufferError:
+                self._wait_for_room(message.description)
+            except KafkaException as error:
+                raise self._faults.explain(error.args[0], f"produce {message.description}") from None
+            else:
+                return
+
+    def _send_position(self, position: CommittedOffset) -> None:
+        at = TopicPartition(*self._where, position.offset, metadata=position.metadata)
+        group = self._consumer.consumer_group_metadata()
+        send = partial(self._producer.send_offsets_to_transaction, [at], group, ANSWER_SECONDS)
+        self._call(f"commit offsets of group {self._faults.group}", send)
+
+
+class Delivered:
+    """Where the records of a transaction are: by topic and partition the first and the last offset."""
+
+    def __init__(self) -> None:
+        self._spans: dict[tuple[str, int], list[int]] = {}
+
+    def add(self, message: Delivery) -> None:
+        """Count a record that was acknowledged; those of a partition come in their order."""
+        where, offset = (message.topic(), message.partition()), message.offset()
+        span = self._spans.get(where)  # type: ignore[arg-type]
+        if span is None:
+            self._spans[where] = [offset, offset]  # type: ignore[index,list-item]
+        else:
+            span[1] = offset  # type: ignore[assignment]
+
+    def by_topic(self) -> dict[str, dict[int, tuple[int, int]]]:
+        """The spans as plain values."""
+        found: dict[str, dict[int, tuple[int, int]]] = {}
+        for (topic, partition), (first, last) in sorted(self._spans.items()):
+            found.setdefault(topic, {})[partition] = (first, last)
+        return found
+
+
 class _Failure:
     """The first message that was not delivered."""
 
@@ -307,7 +323,7 @@ class _Failure:
         self.error: KafkaError | None = None
         self.description = ""
 
-    def keep(self, description: str, error: KafkaError | None, _message: Delivered) -> None:
+    def keep(self, description: str, error: KafkaError | None, _message: Delivery) -> None:
         # Messages that were purged because another one failed say nothing new.
         if error is not None and self.error is None:
             self.error, self.description = error, description

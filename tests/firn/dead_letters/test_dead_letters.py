@@ -34,7 +34,8 @@ from firn.kafka import cluster
 from firn.kafka.faults import ConnectionFaults
 from firn.kafka.message_columns import RECORDS
 from firn.kafka.partitions import TopicPartition as Where
-from firn.kafka.transactional_producer import CommittedOffset, ProducerFaults, TransactionalProducer
+from firn.kafka.producer_faults import ProducerFaults
+from firn.kafka.transactional_producer import CommittedOffset, TransactionalProducer
 from firn.settings import PROJECT_ROOT
 from spark_jobs.sink.dead_letters.writer import DeadLetterWriter
 from spark_jobs.sink.values.bad_records import MALFORMED_AVRO, WRONG_MAGIC, BadRecord
