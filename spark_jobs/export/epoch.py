@@ -1,0 +1,239 @@
+"""One epoch of an export: claim it, then pass after pass: ask for data, move it into the outbox, publish, settle.
+
+It begins with what waits in the outboxes, so restart and first start are one path. Asking wakes no warehouse; only a
+source that may have data is moved. Not for what follows an epoch's end (`run`), nor for a task's part (`task`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from firn.errors import ClaimAgainError
+from firn.exports import names
+from firn.exports.asking import has_data
+from firn.exports.context import ExportContext
+from firn.exports.history import ensure_history
+from firn.exports.ledger import ClaimedExport, ExportLedger, SourceState
+from firn.exports.moves.move import move
+from firn.exports.outbox import ensure_outbox
+from firn.exports.source import Source
+from firn.exports.sources import discover
+from firn.exports.streams import find_stream
+from firn.kafka import cluster
+from firn.logs import add_to_log_context
+from firn.operations.exports.run_report import ExportReport
+from firn.plural import counted
+from firn.retry import Deadline
+from firn.snowflake.connection import connect
+from spark_jobs.export.events import emit
+from spark_jobs.export.polling import Poll
+from spark_jobs.export.publishing import Publishing
+from spark_jobs.export.reports import ShardPublished
+from spark_jobs.export.signs import ExportSigns
+from spark_jobs.export.topics import ensure_topics, first_markers
+from spark_jobs.sink.spark.engine import Engine
+
+if TYPE_CHECKING:
+    from snowflake.connector import SnowflakeConnection
+
+STALE_SECONDS, STALE_WARNING = 3600.0, timedelta(days=3)
+"""How often a run looks when its streams become stale, and how long before that it warns."""
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RunParts:
+    """What the epochs of one run share. by: about the run, for its claims."""
+
+    engine: Engine
+    once: bool
+    stop: threading.Event
+    deadline: Deadline
+    ledger: ExportLedger
+    signs: ExportSigns
+    report: ExportReport
+    by: Mapping[str, object]
+
+
+class Epoch:
+    """From one claim to what ends it: passes in one Snowflake session."""
+
+    def __init__(self, context: ExportContext, parts: RunParts) -> None:
+        self._context, self._parts, self._config = context, parts, context.config
+
+    def run(self) -> None:
+        """Claim, and pass until there is nothing more (`once`) or the run stops. Raises why it ended otherwise."""
+        ledger = self._parts.ledger
+        with connect(self._context.login, query_tag=names.query_tag(self._config.name)) as connection:
+            ledger.ensure(connection)
+            ensure_history(connection, ledger.namespace)
+            sources = self._found(connection)
+            ensure_topics(cluster.admin_client(self._context.kafka), self._config, sources.values())
+            claimed = self._claim(connection, sources)
+            _Passes(self._context, self._parts, connection, claimed, sources, self._found).run()
+
+    def _found(self, connection: SnowflakeConnection) -> dict[str, Source]:
+        """The sources as they are now, each with its outbox."""
+        namespace = self._parts.ledger.namespace
+        found = {each.name: each for each in discover(connection, self._config, namespace)}
+        for each in found.values():
+            ensure_outbox(connection, namespace, names.outbox(self._config.name, each.name), each.outbox)
+        return found
+
+    def _claim(self, connection: SnowflakeConnection, sources: Mapping[str, Source]) -> ClaimedExport:
+        claimed = self._parts.ledger.claim(connection, list(sources), self._parts.by)
+        self._parts.report.epoch = claimed.epoch
+        add_to_log_context(epoch=claimed.epoch)
+        self._parts.signs.begin(claimed.id, claimed.epoch)
+        first_markers(self._context, claimed)
+        emit(
+            "started",
+            f"claimed export {self._config.name}, epoch {claimed.epoch}: {counted(len(sources), 'source')}",
+            export=self._config.name,
+            epoch=claimed.epoch,
+            sources=len(sources),
+        )
+        return claimed
+
+
+class _Passes:
+    """The passes of one claim. find: looks for the sources again."""
+
+    def __init__(
+        self,
+        context: ExportContext,
+        parts: RunParts,
+        connection: SnowflakeConnection,
+        claimed: ClaimedExport,
+        sources: dict[str, Source],
+        find: Callable[[SnowflakeConnection], dict[str, Source]],
+    ) -> None:
+        self._parts, self._config = parts, context.config
+        self._connection, self._claimed, self._sources, self._find = connection, claimed, sources, find
+        self._states: dict[str, SourceState] = dict(claimed.sources)
+        self._publishing = Publishing(context, parts.engine, claimed, parts.stop, self._published)
+        self._looked, self._moved_seconds = float("-inf"), 0.0
+
+    def run(self) -> None:
+        """Passes until there is nothing more (`once`), or until the run stops. Raises why it ended otherwise."""
+        stop, poll = self._parts.stop, Poll(self._config.poll)
+        self._publish(list(self._sources))  # what an earlier run left in the outboxes
+        while not stop.is_set():
+            self._warn_of_staleness()
+            moved = self._pass()
+            self._parts.deadline.succeeded()
+            if self._parts.once and not moved:
+                return
+            self._parts.signs.idle(idle=True)
+            stop.wait(0 if self._parts.once else poll.next(found=moved))
+            self._parts.signs.idle(idle=False)
+            self._look_again()
+
+    def _pass(self) -> bool:
+        """Ask all sources, move and publish those with data; whether there were rows."""
+        found = []
+        for name, source in self._sources.items():
+            if self._parts.stop.is_set():
+                break
+            standing = has_data(self._connection, source, self._states[name].seen)
+            if standing.has_data and self._move(source, standing.seen):
+                found.append(name)
+        if found:
+            self._publish(found)
+        return bool(found)
+
+    def _move(self, source: Source, seen: str | None) -> bool:
+        begun, parts = time.monotonic(), self._parts
+        moved = move(self._connection, parts.ledger, self._claimed, source, self._config, seen=seen)
+        before, self._states[source.name] = self._states[source.name], moved.state
+        self._moved_seconds += time.monotonic() - begun
+        parts.report.moves += 1
+        parts.signs.moved()
+        if moved.new_columns and before.columns_version:
+            columns = [column.name for column in source.columns]
+            emit(
+                "schema_changed",
+                f"source {source.name} has other columns: {', '.join(columns)}",
+                export=self._config.name,
+                source=source.name,
+                columns=columns,
+            )
+        return moved.rows > 0
+
+    def _publish(self, names_: Sequence[str]) -> None:
+        versions = {name: state.columns for name, state in self._states.items()}
+        self._publishing.run(self._connection, self._sources, names_, versions)
+
+    def _published(self, reports: Sequence[ShardPublished]) -> None:
+        """Count what tasks published, and tell of it."""
+        parts, batches = self._parts, [batch for report in reports for batch in report.batches]
+        for report in reports:
+            for batch in report.batches:
+                parts.report.add(report.source, self._sources[report.source].topic, batch)
+        if not batches:
+            return
+        parts.deadline.succeeded()
+        parts.signs.moved()
+        rows, size = sum(batch.rows for batch in batches), sum(batch.bytes for batch in batches)
+        oldest = min((batch.moved_at for batch in batches if batch.moved_at), default=None)
+        emit(
+            "committed",
+            f"published {counted(rows, 'row')} in {counted(len(batches), 'batch', 'batches')}",
+            export=self._config.name,
+            rows=rows,
+            bytes=size,
+            batches=len(batches),
+            ship_seconds=round(sum(report.publish_seconds for report in reports), 3),
+            commit_seconds=round(self._moved_seconds + sum(report.settle_seconds for report in reports), 3),
+            lag=round((datetime.now(UTC) - oldest).total_seconds(), 3) if oldest else 0.0,
+        )
+        self._moved_seconds = 0.0
+        self._tell_letters(reports, sum(batch.letters for batch in batches))
+
+    def _tell_letters(self, reports: Sequence[ShardPublished], records: int) -> None:
+        if not records:
+            return
+        reasons: Counter[str] = Counter()
+        for report in reports:
+            reasons.update(report.reasons)
+        topic = self._config.errors.dead_letter_topic
+        emit(
+            "dead_letters",
+            f"{counted(records, 'row')} could not become messages" + (f"; published to {topic}" if topic else ""),
+            export=self._parts.report.export,
+            level=logging.WARNING,
+            records=records,
+            letters=records if topic else 0,
+            reasons=dict(reasons),
+        )
+
+    def _look_again(self) -> None:
+        """The sources as they are now. Raises ClaimAgainError where there are others: the export claims them."""
+        found = self._find(self._connection)
+        if found.keys() != self._sources.keys():
+            raise ClaimAgainError("There are other sources than those that were claimed.")
+        self._sources = found
+
+    def _warn_of_staleness(self) -> None:
+        if time.monotonic() - self._looked < STALE_SECONDS:
+            return
+        self._looked = time.monotonic()
+        for source in self._sources.values():
+            stream = find_stream(self._connection, source.stream) if source.stream else None
+            at = stream.stale_after if stream else None
+            if at is not None and at - datetime.now(UTC) < STALE_WARNING:
+                emit(
+                    "stale_soon",
+                    f"stream {'.'.join(source.stream or ())} becomes stale at {at:%Y-%m-%d %H:%M} UTC",
+                    export=self._parts.report.export,
+                    level=logging.WARNING,
+                    source=source.name,
+                    stale_after=at.isoformat(),
+                )

@@ -1,0 +1,252 @@
+"""A task: publishes what waits of a shard of a source, each batch in one Kafka transaction with its marker.
+
+1. A producer of the shard's transactional.id: every older one is fenced, and what it left open is aborted.
+2. EPOCH must still be ours, by Snowflake's word: an older run's task that comes late ends here.
+3. The marker, read_committed, says up to which batch all is published; that is settled and not published again.
+4. Each batch behind it: its messages, its dead letters, and the marker last; commit.
+5. Now and then, and at the end: settle (`firn.exports.outbox`).
+
+A crash anywhere leaves either nothing of a batch, or all of it with its marker. Not for what is moved (`run`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+import orjson
+
+from firn.errors import BadRecordError, FirnError, TerminalError, unexpected
+from firn.exports.columns import ColumnVersions
+from firn.exports.context import ExportContext
+from firn.exports.ledger import ClaimedExport, ExportLedger
+from firn.exports.markers import PARTITION, Marker, MarkerKey, marker_session, read_markers
+from firn.exports.outbox import read, settle
+from firn.exports.published import PublishedBatch
+from firn.exports.source import Source
+from firn.kafka.transactional_producer import TransactionSession
+from firn.logs import log_context
+from spark_jobs.export.messages.envelopes import Change
+from spark_jobs.export.messages.serializer import Output, RowError, Serializer
+from spark_jobs.export.reports import ShardPublished, dump
+from spark_jobs.export.worker import serializer_for, session
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from snowflake.connector import SnowflakeConnection
+
+SETTLE_SECONDS, SETTLE_BATCHES = 5.0, 100
+"""After so long, or so many batches, published batches leave the outbox."""
+_SERVE_EVERY = 2_000
+_READ = ("BATCH", "ACTION", "ISUPDATE", "ROW_ID", "PAYLOAD", "BEFORE", "COLUMNS_VERSION", "FAILED", "MOVED_AT")
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PublishWork:
+    """What waits of one shard. Holds no credential: Spark writes it to a file. marker_offset: see `ShardPublished`."""
+
+    source: str
+    shard: int
+    first: int
+    last: int
+    marker_offset: int = -1
+
+
+@dataclass(frozen=True)
+class PublishPlan:
+    """What every task of a run needs to know. sources, versions: by the source's name."""
+
+    context: ExportContext
+    claimed: ClaimedExport
+    sources: Mapping[str, Source]
+    versions: Mapping[str, ColumnVersions]
+    log_fields: Mapping[str, object] = field(default_factory=dict)
+
+
+def run_task(plan: PublishPlan, groups: Iterable[Sequence[PublishWork]]) -> Iterator[str]:
+    """Publish the shards of a task one after the other; yields a report for each, as text (`reports.dump`)."""
+    for work in (work for group in groups for work in group):
+        with log_context(**dict(plan.log_fields), source=work.source):
+            yield dump(_reported(plan, work))
+
+
+def _reported(plan: PublishPlan, work: PublishWork) -> ShardPublished:
+    report, error = ShardPublished(work.source, work.shard), None
+    publisher: Publisher | None = None
+    try:
+        with session(plan.context) as connection:
+            publisher = Publisher(plan, work, connection)
+            publisher.run()
+    except FirnError as raised:
+        error = raised
+    except Exception as raised:
+        log.exception("a task of the export failed")
+        error = unexpected(raised)
+    return replace(publisher.report() if publisher else report, error=error)
+
+
+class Publisher:
+    """Publishes one shard. `report` is of what is committed, also where `run` raised."""
+
+    def __init__(self, plan: PublishPlan, work: PublishWork, connection: SnowflakeConnection) -> None:
+        self._plan, self._work, self._connection = plan, work, connection
+        self._config = plan.context.config
+        self._source: Source = plan.sources[work.source]
+        self._key = MarkerKey(plan.claimed.id, work.source, work.shard)
+        self._ledger = ExportLedger(plan.context.namespace, self._config.name)
+        self._serializer: Serializer = serializer_for(plan.context, self._source, plan.versions[work.source])
+        self._unsettled: list[PublishedBatch] = []
+        self._done: list[PublishedBatch] = []
+        self._reasons: Counter[str] = Counter()
+        self._marker_offset = work.marker_offset
+        self._settled_at = time.monotonic()
+        self._seconds = {"publish": 0.0, "settle": 0.0}
+
+    def run(self) -> None:
+        """Publish all that waits, up to the last batch of the work. Raises as its parts do; transient: try again."""
+        with marker_session(self._plan.context.kafka, self._key, self._source.topic) as kafka:
+            self._ledger.check_epoch(self._connection, self._plan.claimed.epoch)
+            marker = self._marker()
+            self._unsettled = [each for each in marker.published if each.batch >= self._work.first]
+            self._check_restored(marker)
+            batches = read(self._connection, self._source, marker.batch, self._work.last, self._work.shard)
+            for number, changes in groupby(self._changes(batches), attrgetter("batch")):
+                self._publish(kafka, number, list(changes))
+                if self._is_due():
+                    self._settle()
+            self._settle()
+
+    def report(self) -> ShardPublished:
+        """What was published so far."""
+        return ShardPublished(
+            self._work.source,
+            self._work.shard,
+            tuple(self._done),
+            self._marker_offset,
+            dict(self._reasons),
+            self._seconds["publish"],
+            self._seconds["settle"],
+        )
+
+    def _marker(self) -> Marker:
+        topic, start = self._config.marker_topic, max(self._marker_offset, 0)
+        found = read_markers(self._plan.context.kafka, topic, [self._key], start).get(self._key)
+        if found is None:
+            raise TerminalError(
+                f"The marker of source {self._work.source} is gone: nobody knows which of its batches are published.",
+                where=f"topic {topic}, key {self._key.record.decode()}",
+                next_step="Was the topic deleted? Compare the newest firn.batch in the source's topic with the outbox "
+                f"{self._source.outbox}, delete the published batches there, and set the export up again.",
+            )
+        self._marker_offset = found.offset
+        return found
+
+    def _check_restored(self, marker: Marker) -> None:
+        """Raise TerminalError where the outbox holds a batch that was published and settled before."""
+        known = {each.batch for each in self._unsettled}
+        if self._work.first <= marker.batch and self._work.first not in known:
+            raise TerminalError(
+                f"Batch {self._work.first} of source {self._work.source} waits, and it was published and deleted "
+                "before.",
+                where=self._source.outbox,
+                next_step=f"The table was restored. Delete its rows with BATCH <= {marker.batch} and SHARD = "
+                f"{self._work.shard}.",
+            )
+
+    def _changes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Change]:
+        snapshot = self._work.shard > 0
+        for batch in batches:
+            columns = (batch.column(name).to_pylist() for name in _READ)
+            for number, action, update, row_id, payload, before, version, failed, moved in zip(*columns, strict=True):
+                yield Change(number, action, update, row_id, payload, before, version, failed, moved, snapshot)
+
+    def _publish(self, kafka: TransactionSession, number: int, changes: list[Change]) -> None:
+        """One batch in one transaction, with its marker. Raises BadRecordError in front of a batch with a bad row."""
+        begun = time.monotonic()
+        with kafka.transaction() as delivered:
+            counts = self._put(kafka, changes)
+            kafka.flush()
+            published = PublishedBatch(
+                number,
+                self._work.shard,
+                len(changes),
+                counts["letters"],
+                counts["tombstones"],
+                counts["bytes"],
+                delivered.by_topic(),
+                datetime.fromtimestamp(changes[0].moved_ms / 1000, UTC),
+                datetime.now(UTC),
+            )
+            marker = Marker(number, self._plan.claimed.epoch, (*self._unsettled, published))
+            kafka.put(self._config.marker_topic, self._key.record, marker.record(), [], PARTITION)
+        spans = delivered.by_topic()
+        self._marker_offset = spans[self._config.marker_topic][PARTITION][1]
+        self._unsettled.append(published)
+        self._done.append(published)
+        self._seconds["publish"] += time.monotonic() - begun
+
+    def _put(self, kafka: TransactionSession, changes: list[Change]) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        topic, put, size, tombstones = self._source.topic, kafka.put, 0, 0
+        for index, change in enumerate(changes, 1):
+            try:
+                self._check_stopping(change)
+                outputs = self._serializer.messages(change)
+            except RowError as error:
+                self._reject(kafka, change, error, counts)
+                continue
+            for key, value, headers in outputs:
+                put(topic, key, value, headers)
+                size += len(key or b"") + len(value or b"")
+                tombstones += value is None
+            if index % _SERVE_EVERY == 0:
+                kafka.serve()
+        counts.update(bytes=size, tombstones=tombstones)
+        return counts
+
+    def _reject(self, kafka: TransactionSession, change: Change, error: RowError, counts: Counter[str]) -> None:
+        """Publish a dead letter in the open transaction, or leave the row out, or stop, as errors.tolerance says."""
+        if self._config.errors.tolerance == "none":
+            raise self._stopped(change, error)
+        counts["letters"] += 1
+        self._reasons[error.reason] += 1
+        if self._config.errors.log_enable:
+            why = f"{error.reason}: {error.detail}"
+            log.warning("row %s of batch %d is left out: %s", change.row_id, change.batch, why)
+        if topic := self._config.errors.dead_letter_topic:
+            letter: Output = self._serializer.letter(change, error)
+            kafka.put(topic, letter.key, letter.value, letter.headers)
+            counts["bytes"] += len(letter.value or b"")
+
+    def _stopped(self, change: Change, error: RowError) -> BadRecordError:
+        return BadRecordError(
+            f"A row of source {self._work.source} cannot be published ({error.reason}): {error.detail}",
+            where=f"batch {change.batch}, row id {change.row_id}, table {self._source.outbox}",
+            next_step="Correct the source, or its types in the configuration; or set errors.tolerance=all to publish "
+            "such rows as dead letters. Nothing behind this batch is published until then.",
+        )
+
+    def _check_stopping(self, change: Change) -> None:
+        stopping = self._source.stopping_checks
+        if change.failed and stopping and (broken := stopping.intersection(orjson.loads(change.failed))):
+            raise self._stopped(change, RowError("quality check", f"it does not meet {', '.join(sorted(broken))}"))
+
+    def _is_due(self) -> bool:
+        waited = time.monotonic() - self._settled_at
+        return waited >= SETTLE_SECONDS or len(self._unsettled) >= SETTLE_BATCHES
+
+    def _settle(self) -> None:
+        """Take what is published out of the outbox, into the history."""
+        begun = time.monotonic()
+        settle(self._connection, self._ledger, self._plan.claimed, self._source, self._work.shard, self._unsettled)
+        self._unsettled = []
+        self._settled_at = time.monotonic()
+        self._seconds["settle"] += self._settled_at - begun
