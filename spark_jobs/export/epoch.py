@@ -127,14 +127,22 @@ class _Passes:
         self._publish(list(self._sources))  # what an earlier run left in the outboxes
         while not stop.is_set():
             self._warn_of_staleness()
-            moved = self._pass()
+            before = self._snapshots
+            found = self._pass()
             self._parts.deadline.succeeded()
-            if self._parts.once and not moved:
+            # A stream's first rows come alone; what has changed since they were there comes with the next move.
+            if self._parts.once and before == self._snapshots:
                 return
-            self._parts.signs.idle(idle=True)
-            stop.wait(0 if self._parts.once else poll.next(found=moved))
-            self._parts.signs.idle(idle=False)
+            if not self._parts.once:
+                self._parts.signs.idle(idle=True)
+                stop.wait(poll.next(found=found))
+                self._parts.signs.idle(idle=False)
             self._look_again()
+
+    @property
+    def _snapshots(self) -> set[str]:
+        """The sources whose first rows are still to come."""
+        return {name for name, state in self._states.items() if state.snapshot}
 
     def _pass(self) -> bool:
         """Ask all sources, move and publish those with data; whether there were rows."""

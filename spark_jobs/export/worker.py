@@ -62,3 +62,10 @@ def serializer_for(context: ExportContext, source: Source, versions: ColumnVersi
 @lru_cache(maxsize=8)
 def _client(login: RegistryLogin | None) -> SchemaRegistryClient | None:
     return None if login is None else registry_client(login)
+
+
+def close() -> None:
+    """End what this process keeps."""
+    while _sessions:
+        close_quietly(_sessions.popitem()[1])
+    _serializers.clear()

@@ -1,0 +1,181 @@
+"""Exports from a local Snowflake of the module's own into the stack's Kafka; their tasks run in this process."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message
+from pydantic import SecretStr
+from snowflake.connector import SnowflakeConnection
+
+from firn.connector.export.config import (
+    ExportConfig,
+    MessageConfig,
+    MessageFormat,
+    SnapshotConfig,
+    SourceConfig,
+    SourceKind,
+)
+from firn.exports.context import ExportContext
+from firn.exports.history import read_history
+from firn.kafka.client import client_from_settings
+from firn.operations.exports.run_report import ExportReport
+from firn.settings import Settings
+from firn.snowflake.connection import SnowflakeLogin, connect, execute, query
+from firn.snowflake.identifiers import Namespace
+from firn_local.admin import new_private_key
+from firn_local.snowflake.instance import LocalSnowflake
+from firn_local.snowflake.metering.meter import FastClock
+from firn_local.snowflake.server.serving import served
+from spark_jobs.export import worker
+from spark_jobs.export.run import ExportRun
+
+T = TypeVar("T")
+
+
+class HereEngine:
+    """Runs tasks in this process, one after the other."""
+
+    slots = 2
+
+    def run(self, task: Callable[[Iterator[T]], Iterator[str]], groups: Sequence[T]) -> list[str]:
+        """As `Engine.run`."""
+        return [text for group in groups for text in task(iter([group]))]
+
+    def cancel(self) -> None:
+        """Nothing runs beside the caller."""
+
+
+@dataclass(frozen=True)
+class Local:
+    """The local Snowflake of a module, and how to log in."""
+
+    snowflake: LocalSnowflake
+    login: SnowflakeLogin
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    data = tmp_path_factory.mktemp("exports")
+    (data / "tmp").mkdir()
+    snowflake = LocalSnowflake(data, threads=1, clock=FastClock())
+    with snowflake.session("MAKER", "ACCOUNTADMIN") as session:
+        snowflake.run(session, "CREATE WAREHOUSE WH AUTO_SUSPEND = 60 INITIALLY_SUSPENDED = TRUE")
+        snowflake.run(session, "CREATE DATABASE D")
+    with served(snowflake) as port:
+        login = SnowflakeLogin(
+            "LOCAL", "TESTER", "", "WH", "D", "PUBLIC", "127.0.0.1", port, "http", SecretStr(new_private_key())
+        )
+        yield Local(snowflake, login)
+        worker.close()
+
+
+@dataclass
+class World:
+    """A schema with a table ORDERS, its stream, and the export of it to a topic of the test's own."""
+
+    local: Local
+    settings: Settings
+    connection: SnowflakeConnection
+    schema: Namespace
+    name: str = field(default_factory=lambda: f"out-{uuid.uuid4().hex[:8]}")
+    more: dict[str, Any] = field(default_factory=dict)
+    source: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def topic(self) -> str:
+        """Where the orders go."""
+        return f"{self.name}-orders"
+
+    @property
+    def config(self) -> ExportConfig:
+        """The export's configuration."""
+        source = SourceConfig(
+            name="orders", kind=SourceKind.STREAM, names=("ORDERS_STREAM",), key_columns=("ID",), topic=self.topic
+        )
+        config = ExportConfig(
+            self.name,
+            (replace(source, **self.source),),
+            value=MessageConfig(MessageFormat.JSON),
+            snapshot=SnapshotConfig(shards=1),
+            marker_topic=f"{self.name}-markers",
+        )
+        return replace(config, **self.more)
+
+    @property
+    def context(self) -> ExportContext:
+        """The context of a run."""
+        login = replace(self.local.login, database=self.schema.database, schema=self.schema.schema)
+        return ExportContext(self.config, self.settings, client_from_settings(self.settings), None, None, login)
+
+    def sql(self, statement: str) -> int:
+        """Run a statement in the schema."""
+        return execute(self.connection, statement)
+
+    def rows(self, statement: str) -> list[dict[str, Any]]:
+        """The rows of a query."""
+        return query(self.connection, statement)
+
+    def run(self, *, once: bool = True, stop: threading.Event | None = None) -> ExportReport:
+        """Run the export; `once`: until all is published."""
+        return ExportRun(self.context, HereEngine(), once=once, stop=stop or threading.Event()).run()
+
+    def messages(self, topic: str | None = None) -> list[Message]:
+        """All committed records of a topic, as a plain consumer reads them, partition by partition."""
+        return committed(self.context, topic or self.topic)
+
+    def history(self) -> list[dict[str, Any]]:
+        """FIRN_EXPORT_HISTORY of the export, oldest first."""
+        return read_history(self.connection, self.schema, self.name)[::-1]
+
+    def waiting(self) -> int:
+        """Rows that wait in all outboxes of the schema."""
+        tables = [row["name"] for row in self.rows("SHOW TABLES") if row["name"].startswith("FIRN_OUTBOX")]
+        return sum(self.rows(f'SELECT COUNT(*) AS N FROM "{table}"')[0]["N"] for table in tables)
+
+
+def committed(context: ExportContext, topic: str) -> list[Message]:
+    """All committed records of a topic, read by a plain consumer."""
+    own = {
+        "group.id": uuid.uuid4().hex,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "earliest",
+        "enable.partition.eof": "true",
+    }
+    consumer, found = Consumer(context.kafka.librdkafka() | own), list[Message]()
+    try:
+        left = set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+        consumer.subscribe([topic])
+        while left:
+            message = consumer.poll(10)
+            assert message is not None, f"partitions {left} of {topic} are not read to their ends"
+            if message.error() is None:
+                found.append(message)
+            else:
+                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                left.discard(message.partition())
+    finally:
+        consumer.close()
+    return sorted(found, key=lambda each: (each.partition(), each.offset()))
+
+
+@pytest.fixture(scope="module")
+def connection(local: Local) -> Iterator[SnowflakeConnection]:
+    with connect(local.login) as opened:
+        yield opened
+
+
+@pytest.fixture
+def world(local: Local, settings: Settings, connection: SnowflakeConnection) -> World:
+    """A schema of the test's own, with ORDERS and a stream on it."""
+    name = f"S_{uuid.uuid4().hex[:8].upper()}"
+    execute(connection, f"CREATE SCHEMA D.{name}")
+    execute(connection, f"USE SCHEMA D.{name}")
+    execute(connection, "CREATE TABLE ORDERS (ID NUMBER(18,0) NOT NULL, STATUS VARCHAR(20), AMOUNT NUMBER(12,2))")
+    execute(connection, "CREATE STREAM ORDERS_STREAM ON TABLE ORDERS SHOW_INITIAL_ROWS = TRUE")
+    return World(local, settings, connection, Namespace("D", name))
