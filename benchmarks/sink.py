@@ -43,9 +43,9 @@ from firn.sinks.context import SinkContext, resolve
 from firn.sinks.topics import partitions_of
 from firn.snowflake.connection import connect, execute, query
 from spark_jobs.sink.run import SinkRun
-from spark_jobs.sink.spark.engine import Engine, SparkEngine
-from spark_jobs.sink.spark.session import spark_context
 from spark_jobs.sink.tables.target_tables import ensure_variant_table
+from spark_jobs.spark.engine import Engine, SparkEngine
+from spark_jobs.spark.session import spark_context
 
 TOPIC = "bench-order-events"
 BATCH_RECORDS = 1_000_000

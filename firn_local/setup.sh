@@ -154,4 +154,4 @@ fetch_jvm_parts &
 install_python_packages
 wait "$!"
 # Spark's classes, once for each Java and Spark: a sink starts without them too, some seconds later.
-"$VENV/bin/python" -m spark_jobs.sink.spark.class_archive || say "no class archive was made: sinks start a little slower"
+"$VENV/bin/python" -m spark_jobs.spark.class_archive || say "no class archive was made: sinks start a little slower"

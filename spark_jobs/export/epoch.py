@@ -38,7 +38,7 @@ from spark_jobs.export.publishing import Publishing
 from spark_jobs.export.reports import ShardPublished
 from spark_jobs.export.signs import ExportSigns
 from spark_jobs.export.topics import ensure_topics, first_markers
-from spark_jobs.sink.spark.engine import Engine
+from spark_jobs.spark.engine import Engine
 
 if TYPE_CHECKING:
     from snowflake.connector import SnowflakeConnection

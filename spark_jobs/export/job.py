@@ -23,7 +23,7 @@ from firn.errors import FirnError, unexpected
 from firn.logs import add_to_log_context, configure_logging
 from firn.secrets import secret_reader
 from firn.settings import load_settings
-from spark_jobs.program import CREDENTIALS, report_error, start_spark, stop_on_signals, stop_spark
+from spark_jobs.spark.program import CREDENTIALS, report_error, start_spark, stop_on_signals, stop_spark
 
 if TYPE_CHECKING:
     from firn.exports.context import ExportContext
@@ -62,7 +62,7 @@ def _run(config_file: Path, *, once: bool, stop: threading.Event) -> dict[str, o
         starting = starter.submit(start_spark, settings, config.name, CREDENTIALS | resolver.variables)
         from firn.exports.context import resolve_export
         from spark_jobs.export.run import ExportRun
-        from spark_jobs.sink.spark.engine import SparkEngine
+        from spark_jobs.spark.engine import SparkEngine
 
         def reload() -> ExportContext:
             return resolve_export(load_export_config(config_file, resolver), settings)

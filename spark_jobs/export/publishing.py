@@ -20,7 +20,7 @@ from firn.exports.source import Source
 from firn.logs import log_fields
 from spark_jobs.export.reports import ShardPublished, errors_of, load
 from spark_jobs.export.task import PublishPlan, PublishWork, run_task
-from spark_jobs.sink.spark.engine import Engine
+from spark_jobs.spark.engine import Engine
 
 if TYPE_CHECKING:
     from snowflake.connector import SnowflakeConnection

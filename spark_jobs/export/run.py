@@ -23,7 +23,7 @@ from firn.operations.exports.run_report import ExportReport
 from firn.retry import Deadline, with_retries_until
 from spark_jobs.export.epoch import Epoch, RunParts
 from spark_jobs.export.signs import ExportSigns
-from spark_jobs.sink.spark.engine import Engine, EngineLostError
+from spark_jobs.spark.engine import Engine, EngineLostError
 
 log = logging.getLogger(__name__)
 

@@ -20,11 +20,11 @@ from firn.sinks.context import SinkContext
 from firn.snowflake.faults import MissingObjectError
 from spark_jobs.sink.dispatch import Dispatcher, claim_again
 from spark_jobs.sink.methods.base import DriverSide, LedgerUpdate
-from spark_jobs.sink.spark.engine import EngineFailedError
 from spark_jobs.sink.telemetry.bad_records import log_stopped, stopped_error
 from spark_jobs.sink.values.bad_records import OF_THE_TABLE
 from spark_jobs.sink.values.batches import CommittedBatch, DispatchedBatch, PublishedLetters
 from spark_jobs.sink.values.reports import Cut, RangeRead, Receipt, Stopped, Tolerated
+from spark_jobs.spark.engine import EngineFailedError
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,6 @@ from firn.sinks.context import SinkContext
 from firn.snowflake.faults import MissingObjectError
 from spark_jobs.sink.methods.base import Claim, DriverSide, EpochSession
 from spark_jobs.sink.planner import BatchLimit, grouped
-from spark_jobs.sink.spark.engine import Engine
 from spark_jobs.sink.tables.evolution import SchemaChange
 from spark_jobs.sink.tables.loaders import TableLoaders
 from spark_jobs.sink.task.partition_task import RangeWork, TaskPlan, run_task
@@ -33,6 +32,7 @@ from spark_jobs.sink.values.reports import (
     Tolerated,
     load,
 )
+from spark_jobs.spark.engine import Engine
 
 log = logging.getLogger(__name__)
 

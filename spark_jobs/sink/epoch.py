@@ -38,13 +38,13 @@ from spark_jobs.sink.methods.base import Claim, DriverSide, EpochSession
 from spark_jobs.sink.planner import BatchLimit, Planner
 from spark_jobs.sink.privileges import check_rights
 from spark_jobs.sink.sign_thread import SignThread
-from spark_jobs.sink.spark.engine import Engine, EpochEngine
 from spark_jobs.sink.stream import Stream
 from spark_jobs.sink.tables.evolution import SchemaChange
 from spark_jobs.sink.telemetry.bad_records import log_tolerated
 from spark_jobs.sink.telemetry.events import emit, emit_committed
 from spark_jobs.sink.telemetry.metrics import SinkMetrics
 from spark_jobs.sink.values.batches import CommittedBatch, PublishedLetters
+from spark_jobs.spark.engine import Engine, EpochEngine
 
 PARTITIONS_IN_LINE = 8
 """So many partitions are named in the line about a claim."""

@@ -34,9 +34,9 @@ from spark_jobs.sink.life_signs import LifeSigns
 from spark_jobs.sink.methods.base import RefusedRowsError
 from spark_jobs.sink.planner import BatchLimit
 from spark_jobs.sink.sign_thread import SignThread
-from spark_jobs.sink.spark.engine import Engine, EngineLostError
 from spark_jobs.sink.telemetry.metrics import SinkMetrics
 from spark_jobs.sink.telemetry.metrics_endpoint import served
+from spark_jobs.spark.engine import Engine, EngineLostError
 
 SAME_FAILURES = 3
 """So often Spark may fail over a batch that begins at the same offsets."""

@@ -21,8 +21,8 @@ from firn.logs import log_context
 from spark_jobs.sink.batch import BatchRunner, ended_by, stop_requested
 from spark_jobs.sink.dispatch import letters_above
 from spark_jobs.sink.planner import Planner
-from spark_jobs.sink.spark.engine import Engine
 from spark_jobs.sink.values.batches import CommittedBatch, DispatchedBatch, PublishedLetters
+from spark_jobs.spark.engine import Engine
 
 STOP_SECONDS = 40.0
 """How long what is under way may take to its end once a stop was asked for."""

@@ -15,8 +15,8 @@ from firn.secrets import secret_reader
 from firn.settings import Settings
 from firn.sinks.context import resolve
 from spark_jobs.sink.run import SinkRun
-from spark_jobs.sink.spark.engine import Engine, SparkEngine
-from spark_jobs.sink.spark.session import spark_context
+from spark_jobs.spark.engine import Engine, SparkEngine
+from spark_jobs.spark.session import spark_context
 from tests.support.kafka import Topic
 from tests.support.sinks import connector
 

@@ -28,10 +28,10 @@ from firn.snowflake.transactions import transaction
 from spark_jobs.sink.continuous.progress import RunProgress
 from spark_jobs.sink.dispatch import uncommitted_letters
 from spark_jobs.sink.methods.base import Claim, EpochSession
-from spark_jobs.sink.spark.engine import EngineFailedError, EpochEngine
 from spark_jobs.sink.tables.loaders import TableLoaders
 from spark_jobs.sink.task.account_task import AccountPlan, AccountWork, run_account
 from spark_jobs.sink.values.reports import Accounted, Failed, Reports, Retried, RowErrors, Tolerated, load
+from spark_jobs.spark.engine import EngineFailedError, EpochEngine
 
 log = logging.getLogger(__name__)
 

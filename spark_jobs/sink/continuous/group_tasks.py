@@ -21,12 +21,12 @@ from firn.retry import Deadline
 from spark_jobs.sink.continuous.groups import Group
 from spark_jobs.sink.dispatch import uncommitted_letters
 from spark_jobs.sink.methods.base import Claim, ContinuousTaskSide, DriverSide, EpochSession
-from spark_jobs.sink.spark.engine import EpochEngine
 from spark_jobs.sink.task.followed_partition import PartitionWork
 from spark_jobs.sink.task.group_task import GroupPlan, GroupWork, run_group
 from spark_jobs.sink.values.batches import PublishedLetters
 from spark_jobs.sink.values.reports import Reports, load
 from spark_jobs.sink.values.table_loaders import TableLoader
+from spark_jobs.spark.engine import EpochEngine
 
 CANCEL_SECONDS = 10.0
 """How long cancelled tasks may take to end; who opens their channels next fences them."""

@@ -27,7 +27,6 @@ from spark_jobs.sink.continuous.groups import Group, Groups
 from spark_jobs.sink.continuous.table_changes import TableChanges
 from spark_jobs.sink.dispatch import claim_again
 from spark_jobs.sink.methods.base import Claim, DriverSide, EpochSession
-from spark_jobs.sink.spark.engine import EngineFailedError, EpochEngine
 from spark_jobs.sink.tables.evolution import SchemaChange
 from spark_jobs.sink.tables.loaders import TableLoaders
 from spark_jobs.sink.values.batches import CommittedBatch, PublishedLetters
@@ -40,6 +39,7 @@ from spark_jobs.sink.values.reports import (
     Stopped,
     SuspectedStaleSchema,
 )
+from spark_jobs.spark.engine import EngineFailedError, EpochEngine
 
 REPORT_SECONDS = 1.0
 """Between two looks at what the tasks report."""

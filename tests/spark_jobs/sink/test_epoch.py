@@ -17,7 +17,7 @@ from firn.kafka.partitions import TopicPartition
 from firn.retry import Deadline
 from spark_jobs.sink import epoch
 from spark_jobs.sink.batch import PlanAgainError
-from spark_jobs.sink.spark.engine import EngineFailedError, EngineLostError, translated
+from spark_jobs.spark.engine import EngineFailedError, EngineLostError, translated
 
 
 class Clock:

@@ -14,8 +14,8 @@ from pyspark import SparkContext
 from firn.secrets import KafkaSecret, RegistrySecret, SnowflakeSecret, read_secret
 from firn.settings import PROJECT_ROOT, Settings
 from firn.sinks.context import spark_log
-from spark_jobs.sink.spark import session
-from spark_jobs.sink.spark.engine import Engine
+from spark_jobs.spark import session
+from spark_jobs.spark.engine import Engine
 from tests.conftest import RunningStack
 from tests.support.kafka import Topic, framed
 from tests.support.sinks import connector_file

@@ -19,7 +19,7 @@ from firn.settings import Settings
 from firn.sinks.context import resolve
 from firn_local.home import Home
 from spark_jobs.sink.run import SinkRun
-from spark_jobs.sink.spark.engine import Engine
+from spark_jobs.spark.engine import Engine
 from tests.support.kafka import Topic
 from tests.support.sinks import connector, landed
 

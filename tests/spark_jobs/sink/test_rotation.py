@@ -13,7 +13,7 @@ from firn.errors import AuthenticationError
 from firn.settings import Settings
 from firn.sinks.context import resolve
 from spark_jobs.sink.run import SinkRun
-from spark_jobs.sink.spark.engine import Engine
+from spark_jobs.spark.engine import Engine
 from tests.support.faults_checks import AT_ONCE, exactly_once
 from tests.support.kafka import Topic
 from tests.support.sinks import JSON, connector, landed, wait_until

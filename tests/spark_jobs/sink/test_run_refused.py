@@ -12,7 +12,7 @@ from firn.errors import ConfigError, PrivilegeError
 from firn.settings import Settings
 from firn.sinks.context import resolve
 from spark_jobs.sink.run import SinkRun
-from spark_jobs.sink.spark.engine import Engine
+from spark_jobs.spark.engine import Engine
 from tests.support.kafka import Topic
 from tests.support.sinks import JSON, committed, connector
 from tests.support.snowflake import WRITER, admin_sql, drop_schema, make_schema, own_user

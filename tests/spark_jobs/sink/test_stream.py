@@ -19,10 +19,10 @@ from spark_jobs.sink import stream as streams
 from spark_jobs.sink.batch import StopRequestedError
 from spark_jobs.sink.dispatch import with_letters_of
 from spark_jobs.sink.planner import Planner
-from spark_jobs.sink.spark.engine import EngineFailedError, EpochEngine
 from spark_jobs.sink.stream import Stream
 from spark_jobs.sink.values.batches import CommittedBatch, DispatchedBatch, PublishedLetters
 from spark_jobs.sink.values.reports import Cut, RangeRead, Report, Reports, Stopped, Tolerated
+from spark_jobs.spark.engine import EngineFailedError, EpochEngine
 
 P0 = TopicPartition("t", 0)
 SECONDS = 10.0

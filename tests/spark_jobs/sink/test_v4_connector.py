@@ -14,7 +14,7 @@ from firn.errors import TerminalError
 from firn.settings import Settings
 from firn.sinks.context import resolve
 from spark_jobs.sink.run import SinkRun
-from spark_jobs.sink.spark.engine import Engine
+from spark_jobs.spark.engine import Engine
 from tests.support.kafka import Topic
 from tests.support.sinks import committed, sql
 from tests.support.snowflake import admin_sql

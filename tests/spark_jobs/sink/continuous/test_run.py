@@ -27,7 +27,6 @@ from spark_jobs.sink.batch import BatchFailedError, PlanAgainError, StopRequeste
 from spark_jobs.sink.continuous import accounting, bookkeeping, group_tasks, run
 from spark_jobs.sink.continuous.run import ContinuousParts, ContinuousRun
 from spark_jobs.sink.methods.base import Claim, EpochSession
-from spark_jobs.sink.spark.engine import EngineFailedError, EpochEngine
 from spark_jobs.sink.tables.evolution import SchemaChange
 from spark_jobs.sink.task.account_task import AccountWork
 from spark_jobs.sink.task.group_task import GroupWork
@@ -46,6 +45,7 @@ from spark_jobs.sink.values.reports import (
     dump,
 )
 from spark_jobs.sink.values.table_loaders import ColumnsLoader, VariantLoader
+from spark_jobs.spark.engine import EngineFailedError, EpochEngine
 from tests.support.sinks import wait_until
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)

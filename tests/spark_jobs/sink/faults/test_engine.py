@@ -14,7 +14,7 @@ from firn.ledger.positions import LostPositionError
 from firn.settings import Settings
 from firn.sinks.context import resolve
 from spark_jobs.sink.run import SAME_FAILURES, SinkRun
-from spark_jobs.sink.spark.engine import Engine, EngineFailedError, EngineLostError
+from spark_jobs.spark.engine import Engine, EngineFailedError, EngineLostError
 from tests.support.faults_checks import exactly_once
 from tests.support.kafka import Topic
 from tests.support.sinks import JSON, committed, connector, landed, wait_until

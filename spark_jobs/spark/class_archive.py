@@ -1,6 +1,6 @@
 """Spark's classes as an archive that its JVM maps instead of loading them one by one: a third of the start's CPU time.
 
-    python -m spark_jobs.sink.spark.class_archive
+    python -m spark_jobs.spark.class_archive
 
 `make setup` makes it, once for each JVM and Spark; without it a sink starts all the same, a few seconds later. It lies
 beside the Python packages, because it belongs to Spark's jars. Source: Java's "Class Data Sharing" (JEP 310, JEP 350).

@@ -11,7 +11,7 @@ import pytest
 
 from firn.errors import ConfigError, FirnError, TransientError
 from firn.settings import Settings
-from spark_jobs.sink.spark import class_archive, session
+from spark_jobs.spark import class_archive, session
 
 
 @pytest.fixture(autouse=True)

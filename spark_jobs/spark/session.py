@@ -25,8 +25,8 @@ from pyspark.java_gateway import launch_gateway
 from firn.errors import ConfigError, FirnError, TransientError
 from firn.settings import Settings
 from firn.sinks.context import spark_log
-from spark_jobs.sink.spark.class_archive import JAVA_OPTIONS, archive_options, java_program
-from spark_jobs.sink.spark.engine import cause
+from spark_jobs.spark.class_archive import JAVA_OPTIONS, archive_options, java_program
+from spark_jobs.spark.engine import cause
 
 _LOG_CONFIG = Path(__file__).with_name("log4j2.properties")
 _LINES = 50
@@ -47,7 +47,7 @@ def spark_context(settings: Settings, name: str, hidden: frozenset[str] = frozen
     the machine lacks memory or file descriptors.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    conf = SparkConf().setAppName(f"firn-sink-{name}").setMaster(settings.spark_master)
+    conf = SparkConf().setAppName(f"firn-{name}").setMaster(settings.spark_master)
     conf.setAll(list(_conf(settings, name).items()))
     with _without(hidden):
         if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
