@@ -10,6 +10,7 @@ import base64
 import binascii
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
@@ -45,8 +46,11 @@ IN_SECRET = KeyPlace("the Snowflake secret")
 IN_CONNECTOR = KeyPlace("the connector file", "snowflake.private.key", "snowflake.private.key.passphrase")
 
 
+@lru_cache(maxsize=4)
 def private_key_der(text: SecretStr, passphrase: SecretStr | None = None, place: KeyPlace = IN_SECRET) -> bytes:
     """The key as unencrypted PKCS#8 DER, which is what the Snowflake driver takes.
+
+    The last few are remembered: to check that a key is sound takes some 40 ms of CPU, and each connection needs it.
 
     Raises ConfigError, which names `place`, when the text is no RSA private key, the passphrase is missing or wrong,
     or the key is short.
