@@ -26,9 +26,9 @@ _CONNECTION_LOST = re.compile(r"^\s*(25000[1235]|25101[12]|290\d{3})( \(.*?\))?:
 class NodeResult:
     """The result of one model or test.
 
-    `kind` is dbt's resource type (model, test, ...); `status` dbt's word (success, pass, warn, error, fail, skipped);
-    `rows` how many rows a table or incremental model wrote (None where Snowflake does not say), or failed a test;
-    `query` the file of the compiled statement; `message` is empty where all went well.
+    `kind` is dbt's resource type (model, test, source, ...); `status` dbt's word (success, pass, warn, error, fail,
+    skipped); `rows` how many rows a table or incremental model wrote (None where Snowflake does not say), or failed a
+    test; `query` the file of the compiled statement; `message` is empty where all went well.
     """
 
     name: str
@@ -133,6 +133,8 @@ def _next_step(failed: tuple[NodeResult, ...]) -> str:
     tests = [f'firn sql "$(cat {node.query})"' for node in failed if node.status == "fail"]
     if tests:
         return "See the rows that fail: " + " ; ".join(tests)
+    if all(node.kind == "source" for node in failed):
+        return "Look at the sinks of these tables: `firn sink status`. How old a row may be: the source's freshness."
     return f"Correct the model or its data and run again. Compiled: {_files(failed)}."
 
 

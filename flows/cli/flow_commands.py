@@ -5,9 +5,10 @@ What the flows do, and what their parameters mean: flows/<name>.py.
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -128,11 +129,21 @@ def _transform(
     full_refresh: Annotated[
         bool, typer.Option("--full-refresh", help="Rebuild incremental models from all rows.")
     ] = False,
+    only_new: Annotated[
+        bool, typer.Option("--only-new", help="Build what is below sources with newer rows than at the last good run.")
+    ] = False,
+    freshness: Annotated[
+        bool, typer.Option("--freshness/--no-freshness", help="Fail if the newest row of a source is too old.")
+    ] = True,
+    variables: Annotated[
+        str | None, typer.Option("--vars", help='dbt\'s vars as JSON: \'{"firn_backfill_from": "2026-03-01"}\'.')
+    ] = None,
+    project_dir: Annotated[Path | None, typer.Option(help="A dbt project (default: Firn's own).")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Build the dbt models and run their tests.
 
-    Fails if a model or a test fails.
+    Fails if a model or a test fails, or a source is too old.
     """
     if context.invoked_subcommand:
         return
@@ -140,12 +151,31 @@ def _transform(
     from flows.transform import transform
 
     try:
-        result = transform(select=select, full_refresh=full_refresh)
+        result = transform(
+            select=select,
+            full_refresh=full_refresh,
+            only_new=only_new,
+            freshness=freshness,
+            variables=_variables(variables),
+            project_dir=project_dir,
+        )
     except (TransformError, TransformInterruptedError) as error:
         if error.result:
             print_rows(error.result.rows(), columns=COLUMNS, as_json=as_json)
         raise
     print_rows(result.rows(), columns=COLUMNS, as_json=as_json)
+
+
+def _variables(given: str | None) -> dict[str, Any] | None:
+    if given is None:
+        return None
+    try:
+        found = json.loads(given)
+    except ValueError as error:
+        raise typer.BadParameter(f"--vars is no JSON: {error}.") from None
+    if not isinstance(found, dict):
+        raise typer.BadParameter("--vars is a JSON object.")
+    return found
 
 
 def _pipeline(

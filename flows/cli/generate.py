@@ -57,7 +57,7 @@ def generate(
 
 
 def _project(given: Path | None) -> Path:
-    from firn.dbt.transform import PROJECT
+    from firn.dbt.process import PROJECT
 
     project = (given or PROJECT).resolve()
     if not (project / "dbt_project.yml").is_file():

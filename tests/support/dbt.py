@@ -14,9 +14,9 @@ from unittest.mock import patch
 
 import pytest
 
-from firn.dbt import transform
+from firn.dbt.process import PROJECT, environment
 from firn.dbt.results import TransformResult, read_result
-from firn.dbt.transform import run_dbt
+from firn.dbt.transform import Build, run_dbt
 from firn.settings import Settings
 from firn.snowflake.connection import SnowflakeLogin, connect, execute, query
 
@@ -33,7 +33,7 @@ class Warehouse:
 
     def build(self, **options: Any) -> TransformResult:
         """As `firn transform`, in a process of its own."""
-        return run_dbt(self.settings, self.login, **options)
+        return run_dbt(self.settings, self.login, Build(**options))
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         with connect(self.login) as session:
@@ -109,7 +109,7 @@ def emptied(server: SnowflakeLogin, home: Path) -> Warehouse:
 def copied_project(folder: Path) -> Path:
     """Firn's own project, to be changed by a test."""
     project = folder / "project"
-    shutil.copytree(transform.PROJECT, project, ignore=shutil.ignore_patterns("target", "logs"))
+    shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns("target", "logs"))
     return project
 
 
@@ -118,11 +118,11 @@ def dbt_here(warehouse: Warehouse) -> Iterator[Any]:
     """dbt in this process, which imports it once: `run(project, *arguments)` gives the nodes of a build."""
     from dbt.cli.main import dbtRunner
 
-    environment = {k: v for k, v in transform._environment(warehouse.login).items() if "FIRN_" in k}
+    variables = {k: v for k, v in environment(warehouse.login, ("STREAMING", "PUBLIC")).items() if "FIRN_" in k}
 
     def run(project: Path, *arguments: str) -> TransformResult:
         target = warehouse.settings.home / "target"
-        places = [f"--project-dir={project}", f"--profiles-dir={transform.PROJECT}", f"--target-path={target}"]
+        places = [f"--project-dir={project}", f"--profiles-dir={PROJECT}", f"--target-path={target}"]
         quiet = [
             "--quiet",
             "--no-use-colors",
@@ -135,5 +135,5 @@ def dbt_here(warehouse: Warehouse) -> Iterator[Any]:
             pytest.fail(f"dbt raised {done.exception}")
         return read_result(target)
 
-    with patch.dict("os.environ", environment):
+    with patch.dict("os.environ", variables):
         yield run

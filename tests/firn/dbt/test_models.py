@@ -33,15 +33,16 @@ class Story:
         self.events: dict[str, list[tuple[int, int]]] = {}
         self.marts: dict[str, dict[str, list[dict[str, Any]]]] = {}
 
-    def build(self, name: str, *arguments: str) -> None:
-        self.results[name] = self._run(self.project, *arguments)
+    def build(self, name: str, *arguments: str, tests: bool = False) -> None:
+        without = [] if tests else ["--exclude-resource-type", "test", "--exclude-resource-type", "unit_test"]
+        self.results[name] = self._run(self.project, *without, *arguments)
         self.events[name] = self.warehouse.events()
         self.marts[name] = {mart: self.warehouse.rows(mart) for mart in MARTS}
 
 
 @pytest.fixture(scope="module")
 def story(server: SnowflakeLogin, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
-    """Five builds: a dbt build takes seconds, so several tests look at them."""
+    """Six builds: a dbt build takes seconds, so several tests look at them."""
     warehouse = emptied(server, tmp_path_factory.mktemp("home"))
     project = copied_project(tmp_path_factory.mktemp("project"))
     with dbt_here(warehouse) as run:
@@ -49,10 +50,10 @@ def story(server: SnowflakeLogin, tmp_path_factory: pytest.TempPathFactory) -> I
         _first_records(warehouse)
         story.build("first")
         _later_records(warehouse)
-        story.build("second")
+        story.build("second", tests=True)
         _evolve(project)
         warehouse.land(0, 6, order_id=1006, coupon="SPRING", order_status="RETURNED")
-        story.build("evolved")
+        story.build("evolved", tests=True)
         warehouse.land(1, 1, hours_ago=60)  # committed long after it was pushed: no run looks so far back
         story.build("late")
         story.build("backfilled", "--vars", json.dumps({"firn_backfill_from": "2020-01-01"}))

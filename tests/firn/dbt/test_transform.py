@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from firn.dbt import transform
+from firn.dbt import process, transform
 from firn.dbt.results import (
     NodeResult,
     TransformError,
@@ -29,13 +29,13 @@ def test_failing_tests_are_named_with_the_rows_to_look_at_and_the_key_is_nowhere
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands: list[list[str]] = []
-    run = transform.run_child
+    run = process.run_child
 
     def recorded(command: list[str], *rest: Any) -> tuple[int, list[str]]:
         commands.append(command)
         return run(command, *rest)
 
-    monkeypatch.setattr(transform, "run_child", recorded)
+    monkeypatch.setattr(process, "run_child", recorded)
     warehouse.land(0, 8, order_status="LOST")
     warehouse.land(0, 9, customer_id=None)
 
@@ -72,10 +72,10 @@ def test_a_model_that_leaves_its_contract_is_refused(
     project = copied_project(tmp_path)
     contract = project / "models/firn/order_events/_order_events__marts.yml"
     contract.write_text(contract.read_text().replace("data_type: float", "data_type: varchar"))
-    monkeypatch.setattr(transform, "PROJECT", project)
+    monkeypatch.setattr(process, "PROJECT", project)
 
     with pytest.raises(TransformError, match="enforced contract that failed") as raised:
-        warehouse.build(select="stg_order_events fct_order_events,resource_type:model")
+        warehouse.build(select="stg_order_events,resource_type:model fct_order_events,resource_type:model")
 
     assert "order_total" in raised.value.what.lower()
 
@@ -84,7 +84,7 @@ def test_nothing_is_written_into_the_checkout(warehouse: Warehouse) -> None:
     with pytest.raises(ConfigError, match="No model or test matches the selection 'no_such_model'"):
         warehouse.build(select="no_such_model")
 
-    assert not [name for name in ("target", "logs", ".user.yml") if (transform.PROJECT / name).exists()]
+    assert not [name for name in ("target", "logs", ".user.yml") if (process.PROJECT / name).exists()]
 
 
 def test_a_refused_login_ends_before_dbt_starts(nowhere: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,14 +98,14 @@ def test_a_refused_login_ends_before_dbt_starts(nowhere: Warehouse, monkeypatch:
 
 
 def test_a_python_without_dbt_is_a_configuration_error(nowhere: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transform.importlib.metadata.Distribution, "discover", lambda **_query: iter(()))
+    monkeypatch.setattr(process.importlib.metadata.Distribution, "discover", lambda **_query: iter(()))
     with pytest.raises(ConfigError, match="dbt is not installed"):
         nowhere.build()
 
 
 def test_two_transforms_of_one_home_do_not_mix(nowhere: Warehouse) -> None:
     with (
-        transform._only_run(nowhere.settings.home / "dbt"),
+        process.only_run(nowhere.settings.home / "dbt"),
         pytest.raises(TransientError, match="Another transform is running"),
     ):
         nowhere.build()
@@ -120,15 +120,19 @@ def test_dbt_is_interrupted_when_told_to_stop_or_left_alone(end: Callable[[Any],
         (directory / "__init__.py").touch()
     (package / "main.py").write_text(
         "import time\n"
-        "def cli():\n"
-        "    try:\n"
-        "        print('busy', flush=True)\n"
-        "        time.sleep(60)\n"
-        "    except KeyboardInterrupt:\n"
-        "        print('queries cancelled', flush=True)\n"
+        "class dbtRunner:\n"
+        "    def __init__(self, manifest, callbacks):\n"
+        "        pass\n"
+        "    def invoke(self, command):\n"
+        "        try:\n"
+        "            print('busy', flush=True)\n"
+        "            time.sleep(60)\n"
+        "        except KeyboardInterrupt:\n"
+        "            print('queries cancelled', flush=True)\n"
+        "            raise SystemExit(0) from None\n"
     )
     dbt = subprocess.Popen(
-        [sys.executable, "-m", "firn.dbt.interruptible"],
+        [sys.executable, "-m", "firn.dbt.child", '[["build"]]'],
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -147,7 +151,7 @@ def test_a_project_that_does_not_compile_is_a_configuration_error(
 ) -> None:
     project = copied_project(tmp_path)
     (project / "models/broken.sql").write_text("select * from {{ ref('no_such_model') }}")
-    monkeypatch.setattr(transform, "PROJECT", project)
+    monkeypatch.setattr(process, "PROJECT", project)
     monkeypatch.setattr(transform, "_check_login", lambda _: None)
 
     with pytest.raises(ConfigError, match="no_such_model"):
