@@ -73,7 +73,7 @@ def generated(subject: str, found: Described, place: tuple[str, str], overrides:
     names = Names(subject, base, overrides.source, _snake(table_name))
     tables, inside = tables_of(found, overrides), folder(subject)
     files = {
-        f"{inside}/_{base}__source.yml": source_yaml(names, table_name, place, overrides.freshness),
+        f"{inside}/_{base}__source.yml": source_yaml(names, table_name, place, overrides),
         f"{inside}/_{base}__staging.yml": staging_yaml(tables, names),
         f"{inside}/_{base}__marts.yml": mart_yaml(tables, names),
     }

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from firn.modelling.columns import Column, Table
+from firn.modelling.overrides import Overrides
 from firn.modelling.sql import Names, data_type
 from firn.snowflake.identifiers import quoted, stored
 
@@ -40,19 +41,18 @@ _METADATA_DOC = (
 _CONTENT_DOC = "The record's value; {} for a tombstone (a record without a value)."
 
 
-def source_yaml(names: Names, table: str, place: tuple[str, str], freshness: Mapping[str, Any] | None) -> str:
+def source_yaml(names: Names, table: str, place: tuple[str, str], overrides: Overrides) -> str:
     """The source: the sink's table, fresh by the time of its newest row. place: database and schema of the table."""
-    database, schema = place
+    (database, schema), freshness = place, overrides.freshness
     entry: dict[str, Any] = {"name": names.table, "description": f"Records of {names.subject}, filled by a Firn sink."}
     if quoted(table) != stored(table) or stored(table).lower() != names.table:
         entry |= {"identifier": stored(table), "quoting": {"identifier": True}}
     if freshness is not None:
         pushed = "to_timestamp_ntz(record_metadata:SnowflakeConnectorPushTime::number(38, 0), 3)"
         entry["config"] = {"loaded_at_field": pushed, "freshness": dict(freshness)}
-    entry["columns"] = [
-        {"name": "record_metadata", "description": _METADATA_DOC},
-        {"name": "record_content", "description": _CONTENT_DOC},
-    ]
+    entry["columns"] = [{"name": "record_metadata", "description": _METADATA_DOC}]
+    if not overrides.typed_columns:
+        entry["columns"].append({"name": "record_content", "description": _CONTENT_DOC})
     source = {
         "name": names.source,
         "description": "Tables that Kafka sinks fill.",

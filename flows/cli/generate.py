@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from firn.modelling.files import GeneratedFile
 
 COLUMNS = ("file", "state")
-_WOULD_CHANGE = 1
 
 
 def generate(
@@ -24,9 +23,10 @@ def generate(
         Path | None, typer.Option(help="A dbt project, also one that is not Firn's (default: Firn's own).")
     ] = None,
     overrides: Annotated[
-        Path | None, typer.Option(help="Overrides (default: firn/<models' name>.yml in the project, if it exists).")
+        Path | None,
+        typer.Option(help="What the schema does not say (default: firn/<name>.yml in the project)."),
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit with 1 if a file would change.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail if a file would change.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write staging views, typed marts, their YAML and tests, from a registered schema.
@@ -50,10 +50,15 @@ def generate(
             next_step="Say the edit in the overrides and restore the file, or delete its first two lines to own it.",
         )
     pending = [file for file in files if file.state in (State.NEW, State.CHANGED, State.OBSOLETE)]
-    if check:
-        raise typer.Exit(_WOULD_CHANGE if pending else 0)
-    write(files)
-    say(f"{len(pending)} of {len(files)} files written in {project}.")
+    if check and pending:
+        raise TerminalError(
+            f"{len(pending)} of {len(files)} files are not what the subject's schema gives.",
+            where=str(project),
+            next_step=f"Run `{command}` without --check, and look at the difference.",
+        )
+    if not check:
+        write(files)
+        say(f"{len(pending)} of {len(files)} files written in {project}.")
 
 
 def _project(given: Path | None) -> Path:

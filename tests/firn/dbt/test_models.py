@@ -164,13 +164,21 @@ def foreign(server: SnowflakeLogin, tmp_path_factory: pytest.TempPathFactory) ->
         warehouse.execute(f"CREATE TABLE {table} (RECORD_METADATA VARIANT, RECORD_CONTENT VARIANT)")
         warehouse.load(table, metadata_of("t", 0, 0), subject.content)
         warehouse.load(table, metadata_of("t", 0, 1) | {"schema_id": 0}, "{}")
+    _generate(project, FLAT, "TYPED", subject="typed-readings-value", typed_columns=True)
+    warehouse.execute(
+        "CREATE TABLE TYPED (RECORD_METADATA VARIANT, SENSORID VARCHAR, CELSIUS FLOAT, VALID BOOLEAN, COUNT NUMBER, "
+        'RAW BINARY, "ORDER" NUMBER, TOPIC VARCHAR, TAKEN_AT NUMBER)',
+        f"INSERT INTO TYPED SELECT PARSE_JSON('{json.dumps(metadata_of('t', 0, 0))}'), 's-2', 1.5, TRUE, NULL, "
+        "TO_BINARY('00ff', 'HEX'), 7, 'weather', 1772713815123",
+    )
     with dbt_here(warehouse) as run:
         yield warehouse, run(project)
 
 
-def _generate(project: Path, subject: Subject, table: str) -> None:
-    files = generated(subject.name, subject.described, ("STREAMING", "PUBLIC"), Overrides(table=table))
-    write(compared(project, files, f"firn transform generate --subject {subject.name}", (folder(subject.name),)))
+def _generate(project: Path, of: Subject, table: str, *, subject: str | None = None, **said: Any) -> None:
+    name = subject or of.name
+    files = generated(name, of.described, ("STREAMING", "PUBLIC"), Overrides(table=table, **said))
+    write(compared(project, files, f"firn transform generate --subject {name}", (folder(name),)))
 
 
 def test_models_of_unlike_subjects_are_built_and_tested(foreign: tuple[Warehouse, TransformResult]) -> None:
@@ -179,6 +187,8 @@ def test_models_of_unlike_subjects_are_built_and_tested(foreign: tuple[Warehouse
     assert {node.status for node in result.nodes} == {"success", "pass"}
     (flat,) = warehouse.query("SELECT SENSOR_ID, CELSIUS, VALUE_ORDER, RAW FROM FCT_FLAT_READINGS")
     assert (flat["SENSOR_ID"], flat["VALUE_ORDER"], bytes(flat["RAW"])) == ("s-1", 9007199254740993, b"\x00\xff")
+    (typed,) = warehouse.query("SELECT SENSOR_ID, VALUE_ORDER, RAW FROM FCT_TYPED_READINGS")
+    assert (typed["SENSOR_ID"], typed["VALUE_ORDER"], bytes(typed["RAW"])) == ("s-2", 7, b"\x00\xff")
     (event,) = warehouse.query("SELECT * FROM FCT_UNIONS_AND_TIMES")
     assert str(event["PRICE"]) == "12.345"
     assert event["HUGE"] == "9" * 50
