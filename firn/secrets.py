@@ -1,14 +1,14 @@
 """Credentials, read from AWS Secrets Manager and kept masked. Not for any other kind of setting.
 
 Each secret is one JSON object. `SecretStr` keeps values out of logs, tracebacks and reprs; a value is unwrapped
-only where a client is made. boto3 is imported where AWS is asked: that takes the better part of a second.
+only where a client is made. botocore is imported where AWS is asked: that takes the better part of a second.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
@@ -19,6 +19,7 @@ from firn.settings import Settings
 
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
+    from botocore.loaders import Loader
 
 
 class _Secret(BaseModel):
@@ -164,14 +165,24 @@ def _refused(error: ClientError, where: str) -> Exception:
     return TransientError(f"Secrets Manager answered {code}.", where=where, next_step="Try again later.")
 
 
+@cache
+def _loader() -> Loader:
+    """What AWS's services look like: megabytes of JSON, which every session would otherwise read for itself."""
+    from botocore.loaders import create_loader
+
+    return create_loader()
+
+
 def _client(settings: Settings) -> Any:
-    import boto3
     from botocore.config import Config
+    from botocore.session import Session
 
     def unwrap(value: SecretStr | None) -> str | None:
         return value.get_secret_value() if value else None
 
-    return boto3.session.Session().client(
+    session = Session()  # a new one finds the AWS credentials of now
+    session.register_component("data_loader", _loader())
+    return session.create_client(
         "secretsmanager",
         region_name=settings.aws_region,
         endpoint_url=settings.aws_endpoint_url,

@@ -10,7 +10,7 @@ import sys
 from firn import supervisor
 
 SPARK = {"pyspark", "py4j"}
-HEAVY = SPARK | {"prefect", "snowflake.connector", "boto3", "pyarrow", "numpy", "httpx", "confluent_kafka"}
+HEAVY = SPARK | {"prefect", "snowflake.connector", "botocore", "pyarrow", "numpy", "httpx", "confluent_kafka"}
 
 
 def imported(code: str) -> set[str]:

@@ -190,6 +190,7 @@ def held_offsets(
     Raises as `GroupDocuments.read` does.
     """
     doing = f"read the offsets of group {group}"
+    _check_coordinated(admin, group, doing, seconds)
     asked = None if partitions is None else [KafkaOffset(*where) for where in partitions]
     futures = admin.client.list_consumer_group_offsets(
         [ConsumerGroupTopicPartitions(group, asked)], require_stable=stable, request_timeout=seconds
@@ -205,6 +206,18 @@ def held_offsets(
             where = TopicPartition(each.topic, each.partition)
             found[where] = each.error or CommittedOffset(each.offset, each.metadata or "")
     return found
+
+
+def _check_coordinated(admin: KafkaAdmin, group: str, doing: str, seconds: float) -> None:
+    """Raise GroupMovingError while no broker coordinates the group.
+
+    librdkafka ends the whole process (SIGSEGV) where that is the answer to a request for offsets
+    (https://github.com/confluentinc/librdkafka/issues/5040), and reports it of a request for the group's description.
+    """
+    futures = admin.client.describe_consumer_groups([group], request_timeout=seconds)
+    answer = admin.wait(futures, doing)[group]
+    if isinstance(answer, KafkaError) and answer.code() in _MOVING:
+        raise explained(admin, group, answer, doing)
 
 
 def explained(admin: KafkaAdmin, group: str, error: KafkaError, doing: str) -> FirnError:

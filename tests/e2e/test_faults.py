@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.faults import Fault, Kind, Step
+from firn.connector.config import Method
+from tests.support.faults import Fault, Kind, Step, passages_of
 from tests.support.faults_checks import agrees, exactly_once, landed_once
 from tests.support.faults_jobs import END_SECONDS, job, run
 from tests.support.kafka import Topic
@@ -17,7 +18,8 @@ from tests.support.toxics import Effect, toxic_proxy
 pytestmark = pytest.mark.stack
 
 FENCED, TRANSIENT = 5, 4
-OF_LETTERS = (Step.BEFORE_LETTERS, Step.LETTERS)
+STREAMING = Method.SNOWPIPE_STREAMING
+IN_BATCHES = [step for step, _ in passages_of(Method.SNOWPIPE) if step not in (Step.TAKEN, Step.CLAIMED)]
 
 
 def test_a_driver_killed_inside_its_transaction_loses_and_doubles_nothing(stack, tmp_path: Path) -> None:
@@ -35,15 +37,22 @@ def test_a_driver_killed_inside_its_transaction_loses_and_doubles_nothing(stack,
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("step", [step for step in Step if step not in (*OF_LETTERS, Step.COPIED)])
-def test_a_driver_killed_between_two_steps_loses_and_doubles_nothing(stack, tmp_path: Path, step: Step) -> None:
+@pytest.mark.parametrize(
+    ("ingestion_method", "step", "nth"),
+    [
+        *((Method.SNOWPIPE, step, 2 if step in IN_BATCHES else 1) for step, _ in passages_of(Method.SNOWPIPE)),
+        *((STREAMING, step, nth) for step, nth in passages_of(STREAMING)),
+    ],
+    indirect=["ingestion_method"],
+)
+def test_a_driver_killed_between_two_steps_loses_and_doubles_nothing(
+    stack, tmp_path: Path, ingestion_method: Method, step: Step, nth: int
+) -> None:
     topic = Topic(stack.settings, "kill")
     file = connector_file(tmp_path, topic, firn__batch__records="20", **JSON)
     topic.send([b"1"] * 30)
     topic.send([b"2"] * 30, partition=1)
-    fault = Fault(step, Kind.KILL, str(tmp_path / "fault"), nth=2)
-    if step == Step.CLAIMED:
-        fault = Fault(step, Kind.KILL, str(tmp_path / "fault"))
+    fault = Fault(step, Kind.KILL, str(tmp_path / "fault"), nth)
     assert run(stack, file, fault) == -signal.SIGKILL
     assert fault.fired
     wait_until(lambda: agrees(stack.settings, topic), what="what was open is rolled back")
@@ -52,8 +61,18 @@ def test_a_driver_killed_between_two_steps_loses_and_doubles_nothing(stack, tmp_
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("step", [Step.PUT, Step.DISPATCHED, Step.COPIED, Step.COMMITTED])
-def test_a_stopped_driver_wakes_up_fenced_and_writes_nothing(stack, tmp_path: Path, step: Step) -> None:
+@pytest.mark.parametrize(
+    ("ingestion_method", "step"),
+    [
+        *((Method.SNOWPIPE, step) for step in (Step.PUT, Step.DISPATCHED, Step.COPIED, Step.COMMITTED)),
+        *((STREAMING, step) for step in (Step.TAKEN, Step.OPENED, Step.APPENDED, Step.DISPATCHED, Step.SEALED)),
+    ],
+    indirect=["ingestion_method"],
+)
+def test_a_stopped_driver_wakes_up_fenced_and_writes_nothing(
+    stack, tmp_path: Path, ingestion_method: Method, step: Step
+) -> None:
+    """With streaming its tasks are no less zombies, and go on before it does."""
     topic = Topic(stack.settings, "zombie")
     file = connector_file(tmp_path, topic, **JSON)
     topic.send([b"1"] * 10)
@@ -71,6 +90,22 @@ def test_a_stopped_driver_wakes_up_fenced_and_writes_nothing(stack, tmp_path: Pa
     assert agrees(stack.settings, topic)
     assert run(stack, file) == 0
     exactly_once(stack.settings, topic, {0: 30})
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("ingestion_method", [STREAMING], indirect=True)
+def test_a_driver_that_is_asked_to_end_while_rows_are_on_their_way_knows_them(
+    stack, tmp_path: Path, ingestion_method: Method
+) -> None:
+    """Its ledger is at the last row that became one, without another claim."""
+    topic = Topic(stack.settings, "asked", partitions=1)
+    file = connector_file(tmp_path, topic, **JSON)
+    topic.send([b"1"] * 60)
+    assert run(stack, file, Fault(Step.APPENDED, Kind.TERM, str(tmp_path / "fault"))) == 0
+    taken = committed(stack.settings, topic)[0]
+    exactly_once(stack.settings, topic, {0: taken} if taken else {})
+    assert run(stack, file) == 0
+    exactly_once(stack.settings, topic, {0: 60})
 
 
 @pytest.mark.full

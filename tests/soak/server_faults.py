@@ -10,6 +10,8 @@ from tests.soak.world import SETTLE_SECONDS, Fired, World
 from tests.support.sinks import wait_until
 from tests.support.toxics import Effect
 
+_FOR_GOOD_SECONDS = 30.0
+
 
 def kill_kafka(world: World, planned: Planned) -> Fired:
     """The broker is killed and comes back."""
@@ -64,7 +66,10 @@ def lose_answers(world: World, planned: Planned) -> Fired:
 
 
 def lose_commit_answer(world: World, planned: Planned) -> Fired:
-    """The answer to COMMIT is lost: once, or also each time it is asked for again."""
+    """The answer to COMMIT is lost: once, or also each time it is asked for again, for half a minute.
+
+    A client that gives up for good does so after minutes: `test_a_lost_answer_to_commit_is_resolved_by_claiming_again`.
+    """
     return _struck(world, Effect.LOST_ANSWER, '"COMMIT"', times=1, for_good=planned.whole)
 
 
@@ -73,6 +78,6 @@ def _struck(world: World, effect: Effect, text: str, *, times: int, skip: int = 
     toxic = world.proxy.add(effect, text, times=times, skip=skip, for_good=for_good)
     wait_until(lambda: toxic.fired == times, seconds=SETTLE_SECONDS, what=f"{times} requests are {effect.value}")
     at = time.time()
-    if not for_good:
-        world.proxy.clear()
+    time.sleep(_FOR_GOOD_SECONDS if for_good else 0)
+    world.proxy.clear()
     return Fired(at, f"{times} requests: {effect.value}")

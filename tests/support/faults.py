@@ -1,8 +1,7 @@
-"""Faults between any two steps of the commit protocol, put in from outside: product code has no hooks for tests.
+"""Faults between any two steps of the commit protocol: which, where, and how often they struck.
 
-A step is told by what leaves the process: the statements that go to Snowflake, the plan that tasks get, the file that
-is written. Passages are counted in files, so that a fault counts over all processes of a sink, strikes once,
-and can be asked afterwards whether it did.
+Passages are counted in files, so that a fault counts over all processes of a sink, strikes once, and can be asked
+afterwards whether it did. Not for how a process comes to know its step (`faults_hooks`).
 """
 
 from __future__ import annotations
@@ -11,43 +10,39 @@ import errno
 import json
 import os
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
-import pyarrow.parquet as pq
 from snowflake.connector import errors as driver
-from snowflake.connector.cursor import SnowflakeCursorBase
 
-from firn.kafka.transactional_producer import TransactionalProducer
-from firn.ledger.positions import Ledger, Move
-from spark_jobs.sink import dispatch
-from spark_jobs.sink.batch import BatchRunner
-from spark_jobs.sink.planner import Planner
-from spark_jobs.sink.task.partition_task import RangeWork, TaskPlan, run_task
+from firn.connector.config import Method
 
 VARIABLE = "TEST_FAULTS"
 """The environment variable that tells `faulty_job` what to arm: a JSON list of faults."""
 
 
 class Step(StrEnum):
-    """Where a fault may strike, in the protocol's order."""
+    """Where a fault may strike, in the protocol's order; of both methods, unless OF_SNOWPIPE or OF_STREAMING has it."""
 
+    TAKEN = "between the two transactions of a claim"
+    FOLDED = "after channels were opened for what their tokens say"
     CLAIMED = "after the claim"
     PLANNED = "after the plan was made"
+    OPENED = "after a task opened a channel, before it asks who may write"
     WRITING = "while a file is written"
     BEFORE_PUT = "before a PUT"
     PUT = "after a PUT"
     BEFORE_LETTERS = "before dead letters are published"
     LETTERS = "after dead letters were published"
-    DISPATCHED = "after all PUTs"
+    BEFORE_APPEND = "before rows are appended"
+    APPENDED = "after rows were appended, before they are sent"
+    LOOKED = "after a look at a channel's token"
+    REPORTED = "after a task reported how far it is"
+    DISPATCHED = "before BEGIN"
     BEGUN = "after BEGIN"
     COPIED = "after COPY"
     OWNED = "after the owner's UPDATE"
@@ -56,6 +51,28 @@ class Step(StrEnum):
     COMMITTED = "after COMMIT, before its answer is taken"
     ADVANCED = "after the ledger's picture has moved on"
     REMOVED = "after the removal of files"
+    SEALED = "after no task may append any more"
+    SETTLED = "after the ledger says that no token is ahead of it"
+
+
+OF_LETTERS = (Step.BEFORE_LETTERS, Step.LETTERS)
+OF_SNOWPIPE = (Step.PLANNED, Step.WRITING, Step.BEFORE_PUT, Step.PUT, Step.COPIED, Step.REMOVED)
+OF_TASKS = (Step.OPENED, *OF_LETTERS, Step.BEFORE_APPEND, Step.APPENDED, Step.LOOKED, Step.REPORTED)
+"""Those of a streaming task's process."""
+OF_STREAMING = (Step.FOLDED, *(step for step in OF_TASKS if step not in OF_LETTERS), Step.SEALED, Step.SETTLED)
+
+
+def steps_of(method: Method) -> list[Step]:
+    """The steps of a run of this method that every record passes: letters have tests of their own."""
+    others = OF_STREAMING if method is Method.SNOWPIPE else OF_SNOWPIPE
+    return [step for step in Step if step not in (*others, *OF_LETTERS)]
+
+
+def passages_of(method: Method) -> list[tuple[Step, int]]:
+    """These steps, each with a passage of it that even a run of a few records in two partitions has."""
+    # The first looks, one at each channel, find nothing on its way; channels are folded by the claim and at the end.
+    passages = [(step, 3 if step is Step.LOOKED else 1) for step in steps_of(method)]
+    return [*passages, (Step.FOLDED, 2)] if method is Method.SNOWPIPE_STREAMING else passages
 
 
 class Kind(StrEnum):
@@ -177,137 +194,3 @@ def from_environment() -> list[Fault]:
 def environment(*faults: Fault) -> dict[str, str]:
     """What a process needs in its environment to be struck by `faults`."""
     return {VARIABLE: json.dumps([fault.as_json() for fault in faults])}
-
-
-@contextmanager
-def armed(*faults: Fault | Interruption, clock: float = 0.0) -> Iterator[None]:
-    """This process, as the driver, and the Python workers of its batches; their clocks moved by `clock` seconds."""
-    hooks = _Hooks(faults)
-    for_workers = tuple(fault for fault in faults if isinstance(fault, Fault))
-    with ExitStack() as patches:
-        for patched in (
-            patch.object(SnowflakeCursorBase, "execute", hooks.statement(SnowflakeCursorBase.execute)),
-            patch.object(Planner, "next", hooks.planned(Planner.next)),
-            patch.object(BatchRunner, "_commit", hooks.batch(BatchRunner._commit)),
-            patch.object(Ledger, "advance", hooks.advance(Ledger.advance)),
-            patch.object(dispatch, "run_task", partial(in_worker, for_workers, clock)),
-            moved_clock(clock),
-        ):
-            patches.enter_context(patched)
-        yield
-
-
-def in_worker(
-    faults: tuple[Fault, ...], clock: float, plan: TaskPlan, groups: Iterator[Sequence[RangeWork]]
-) -> Iterator[str]:
-    """A task of an armed driver. A worker outlives its task, so the patches end with it."""
-    hooks = _Hooks(faults)
-    with (
-        patch.object(SnowflakeCursorBase, "execute", hooks.statement(SnowflakeCursorBase.execute)),
-        patch.object(pq.ParquetWriter, "write_table", hooks.writing(pq.ParquetWriter.write_table)),
-        patch.object(TransactionalProducer, "send", hooks.letters(TransactionalProducer.send)),
-        moved_clock(clock),
-    ):
-        yield from run_task(plan, groups)
-
-
-@contextmanager
-def moved_clock(seconds: float) -> Iterator[None]:
-    """The wall clock of this process, as Python code asks for it; the monotonic one cannot be moved."""
-    now, now_ns = time.time, time.time_ns
-    with (
-        patch.object(time, "time", lambda: now() + seconds),
-        patch.object(time, "time_ns", lambda: now_ns() + int(seconds * 1e9)),
-    ):
-        yield
-
-
-class _Hooks:
-    """Functions of the product and its clients with the steps around them. A session that crashed says nothing more."""
-
-    def __init__(self, faults: Sequence[Fault | Interruption]) -> None:
-        self._faults = faults
-        self._thread = threading.local()  # `batch`: whether this thread runs a batch
-        self._crashed: set[int] = set()
-
-    def _at(self, *steps: Step) -> None:
-        for step in steps:
-            for fault in self._faults:
-                fault.passing(step)
-
-    def statement(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def execute(cursor: Any, command: str, *args: Any, **kwargs: Any) -> Any:
-            session = id(cursor.connection)
-            if session in self._crashed:
-                raise CrashError("this session is dead")
-            before, after = _around(command, in_batch=getattr(self._thread, "batch", False))
-            try:
-                self._at(*before)
-                answer = original(cursor, command, *args, **kwargs)
-                self._at(*after)
-            except CrashError:
-                self._crashed.add(session)
-                raise
-            return answer
-
-        return execute
-
-    def batch(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def commit(*args: Any) -> Any:
-            self._thread.batch = True
-            try:
-                return original(*args)
-            finally:
-                self._thread.batch = False
-
-        return commit
-
-    def planned(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def next_ranges(*args: Any) -> Any:
-            ranges = original(*args)
-            if ranges:
-                self._at(Step.PLANNED)
-            return ranges
-
-        return next_ranges
-
-    def advance(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def advance(ledger: Ledger, moves: tuple[Move, ...]) -> None:
-            original(ledger, moves)
-            self._at(Step.ADVANCED)
-
-        return advance
-
-    def writing(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def write_table(writer: Any, *args: Any, **kwargs: Any) -> Any:
-            self._at(Step.WRITING)
-            return original(writer, *args, **kwargs)
-
-        return write_table
-
-    def letters(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def send(*args: Any, **kwargs: Any) -> Any:
-            self._at(Step.BEFORE_LETTERS)
-            answer = original(*args, **kwargs)
-            self._at(Step.LETTERS)
-            return answer
-
-        return send
-
-
-_Steps = tuple[Step, ...]
-_OUTSIDE: dict[str, tuple[_Steps, _Steps]] = {"COMMIT": ((), (Step.CLAIMED,)), "PUT": ((Step.BEFORE_PUT,), (Step.PUT,))}
-_IN_BATCH: dict[str, tuple[_Steps, _Steps]] = {
-    "BEGIN": ((Step.DISPATCHED,), (Step.BEGUN,)),
-    "COPY": ((), (Step.COPIED,)),
-    "COMMIT": ((Step.BEFORE_COMMIT,), (Step.COMMITTED,)),
-    "REMOVE": ((), (Step.REMOVED,)),
-}
-
-
-def _around(statement: str, *, in_batch: bool) -> tuple[_Steps, _Steps]:
-    """The steps before and after a statement. A driver's COMMIT outside a batch is a claim's."""
-    words = statement.split(None, 1)
-    if in_batch and words[0] == "UPDATE":
-        return ((), (Step.MOVED,)) if "NEXT_OFFSET =" in statement else ((), (Step.OWNED,))
-    return (_IN_BATCH if in_batch else _OUTSIDE).get(words[0], ((), ()))

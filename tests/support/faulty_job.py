@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 
 from spark_jobs.sink.job import main
-from tests.support.faults import armed, from_environment
+from tests.support.faults import from_environment
+from tests.support.faults_hooks import armed
 
 if __name__ == "__main__":
     with armed(*from_environment()):

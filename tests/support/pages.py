@@ -16,12 +16,14 @@ PLACEHOLDERS = (
     (re.compile(r"^\d\d:\d\d:\d\d ", re.MULTILINE), "<time> "),
     (re.compile(r"\bin \d+\.\d s\b"), "in <seconds> s"),
     (re.compile(r"\(\d[\d,]* per second\)"), "(<rate> per second)"),
+    (re.compile(r"\(epoch \d+\)"), "(epoch <n>)"),
     (re.compile(r'"SCHEMA_ID":\d+'), '"SCHEMA_ID":<id>'),
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+\+\d\d:\d\d"), "<moment>"),
     (re.compile(r"[━─]+"), "─"),
     (re.compile(r" +"), " "),
 )
-"""What is compared as if it were the same: clock times, durations, ids of the registry, and the widths of tables."""
+"""What is compared as if it were the same: clock times, durations, epochs (a ledger that others use begins anywhere),
+ids of the registry, and the widths of tables."""
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,15 @@ class AnsweringAdmin:
     def __init__(self, *answers: int | dict[int, int]) -> None:
         self.client, self.faults, self._answers = self, ConnectionFaults("broker"), list(answers)
         self.held: dict[TopicPartition, tuple[int, str]] = {}
+        self.moves = False
+
+    def describe_consumer_groups(self, groups: list[str], **_: Any) -> dict[str, Future[Any]]:
+        answer: Future[Any] = Future()
+        if self.moves:
+            answer.set_exception(KafkaException(KafkaError(KafkaError.NOT_COORDINATOR)))
+        else:
+            answer.set_result("a description")
+        return {groups[0]: answer}
 
     def alter_consumer_group_offsets(self, requests: Any, **_: Any) -> dict[str, Future[Any]]:
         answer: Future[Any] = Future()
@@ -178,7 +187,7 @@ class AnsweringAdmin:
         return {requests[0].group_id: answer}
 
     def wait(self, futures: Any, _doing: str) -> dict[str, Any]:
-        return {group: future.exception().args[0] for group, future in futures.items()}
+        return {group: f.exception().args[0] if f.exception() else f.result() for group, f in futures.items()}
 
     def poll(self, _seconds: float) -> None:
         """Nothing is heard."""
@@ -242,6 +251,14 @@ def test_an_absent_right_is_named(documents: Documents, answer: int | dict[int, 
 def test_a_read_without_a_right_is_an_error_and_never_an_empty_group(documents: Documents) -> None:
     group, _ = documents(KafkaError.GROUP_AUTHORIZATION_FAILED)
     with pytest.raises(PrivilegeError, match="read the offsets of group firn-sign-x"):
+        group.read()
+
+
+def test_a_group_that_moves_is_not_asked_for_its_offsets(documents: Documents) -> None:
+    """librdkafka would end the process where Kafka answers that (https://github.com/confluentinc/librdkafka/issues/5040)."""
+    group, admin = documents()  # no answer for a request of its offsets
+    admin.moves = True
+    with pytest.raises(GroupMovingError, match="moves between brokers"):
         group.read()
 
 

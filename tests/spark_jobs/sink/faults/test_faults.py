@@ -12,42 +12,48 @@ from pathlib import Path
 
 import pytest
 
+from firn.connector.config import Method
 from firn.errors import FirnError, TransientError
 from firn.settings import Settings
 from firn.snowflake.connection import connect, execute, open_connection
-from tests.support.faults import CrashError, Fault, Interruption, Kind, Step, armed
-from tests.support.faults_checks import NewRun, agrees, exactly_once, impatient
+from tests.support.faults import OF_TASKS, CrashError, Fault, Interruption, Kind, Step, passages_of
+from tests.support.faults_checks import NewRun, agrees, exactly_once, impatient, of_schema
+from tests.support.faults_hooks import armed
 from tests.support.kafka import Topic
 from tests.support.sinks import JSON, committed, landed, login_of, sql, wait_until
 
 pytestmark = pytest.mark.stack
 
 DAY = 86_400.0
-OF_LETTERS = [Step.BEFORE_LETTERS, Step.LETTERS]
-CRASHES = [step for step in Step if step not in (Step.WRITING, *OF_LETTERS)]
-BEFORE_COMMIT = CRASHES[: CRASHES.index(Step.COMMITTED)]
+BEFORE_COMMIT = [step for step in Step if list(Step).index(step) < list(Step).index(Step.COMMITTED)]
 
 
+@pytest.mark.both_methods
 def test_a_crash_between_any_two_steps_loses_and_doubles_nothing(
-    settings: Settings, new_run: NewRun, tmp_path: Path
+    settings: Settings, new_run: NewRun, tmp_path: Path, ingestion_method: Method
 ) -> None:
     """One run after the other: each finds what the one before left behind, and crashes at the next step."""
     topic = Topic(settings, "crash")
-    for number, step in enumerate(CRASHES, start=1):
+    crashes = [each for each in passages_of(ingestion_method) if each[0] is not Step.WRITING]
+    for number, (step, nth) in enumerate(crashes, start=1):
         topic.send([b"1"] * 10)
         topic.send([b"2"] * 5, partition=1)
-        fault = Fault(step, Kind.CRASH, str(tmp_path / step.name))
+        fault = Fault(step, Kind.CRASH, str(tmp_path / f"{step.name}-{nth}"), nth)
         with armed(fault), pytest.raises((FirnError, CrashError)):
             new_run(topic, **JSON).run()
         assert fault.fired == 1, step
         assert agrees(settings, topic), step
         before = sum(committed(settings, topic).values())
-        assert before == (0 if step in BEFORE_COMMIT else 15 * number), step
+        if ingestion_method is Method.SNOWPIPE:
+            assert before == (0 if step in BEFORE_COMMIT else 15 * number), step
+        elif step in (Step.SEALED, Step.SETTLED):
+            assert before == 15 * number, step
     topic.send([b"3"])
     new_run(topic, **JSON).run()
-    exactly_once(settings, topic, {0: 10 * len(CRASHES) + 1, 1: 5 * len(CRASHES)})
+    exactly_once(settings, topic, {0: 10 * len(crashes) + 1, 1: 5 * len(crashes)})
 
 
+@pytest.mark.both_methods
 @pytest.mark.parametrize(
     "step", [Step.LETTERS, *(pytest.param(s, marks=pytest.mark.full) for s in (Step.BEFORE_LETTERS, Step.COMMITTED))]
 )
@@ -68,15 +74,33 @@ def test_a_crash_around_dead_letters_publishes_each_once(
     assert [letter.value() for letter in letters.read()] == [b"{", b"}"]
 
 
-def test_a_killed_python_worker_is_replaced_within_the_run(settings: Settings, new_run: NewRun, tmp_path: Path) -> None:
-    topic = Topic(settings, "worker")
+@pytest.mark.parametrize(
+    ("ingestion_method", "step"),
+    [
+        (Method.SNOWPIPE, Step.PUT),
+        (Method.SNOWPIPE_STREAMING, Step.APPENDED),
+        *(
+            pytest.param(Method.SNOWPIPE_STREAMING, step, marks=pytest.mark.full)
+            for step in OF_TASKS
+            if step is not Step.APPENDED
+        ),
+    ],
+    indirect=["ingestion_method"],
+)
+def test_a_killed_python_worker_is_replaced_within_the_run(
+    settings: Settings, new_run: NewRun, tmp_path: Path, ingestion_method: Method, step: Step
+) -> None:
+    topic, letters = Topic(settings, "worker"), Topic(settings, "worker-dlq", partitions=1)
     topic.send([b"1"] * 10)
-    topic.send([b"2"] * 5, partition=1)
-    fault = Fault(Step.PUT, Kind.KILL_WORKER, str(tmp_path))
+    topic.send([*[b"2"] * 5, b"{"], partition=1)
+    tolerant = {"errors__tolerance": "all", "errors__deadletterqueue__topic__name": letters.name, **JSON}
+    fault = Fault(step, Kind.KILL_WORKER, str(tmp_path), dict(passages_of(ingestion_method)).get(step, 1))
     with armed(fault):
-        new_run(topic, **JSON).run()
+        new_run(topic, **tolerant).run()
     assert fault.fired == 1
-    exactly_once(settings, topic, {0: 10, 1: 5})
+    assert landed(settings, topic) == [*((0, n) for n in range(10)), *((1, n) for n in range(5))]
+    assert committed(settings, topic) == {0: 10, 1: 6}
+    assert [letter.value() for letter in letters.read()] == [b"{"]
 
 
 @pytest.mark.full
@@ -118,6 +142,7 @@ def test_a_full_disk_that_stays_full_ends_the_sink_and_says_so(
     exactly_once(settings, topic, {0: 10})
 
 
+@pytest.mark.both_methods
 def test_a_moved_clock_changes_nothing_but_the_push_time(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "clock")
     for shift in (DAY, 0.0, -DAY):
@@ -130,14 +155,15 @@ def test_a_moved_clock_changes_nothing_but_the_push_time(settings: Settings, new
     assert [round(seconds / DAY) for seconds in late] == [1] * 5 + [0] * 5 + [-1] * 5
 
 
+@pytest.mark.both_methods
 def test_a_lock_that_is_held_for_too_long_is_waited_for_again(
-    settings: Settings, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+    own_ledger: Settings, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic = Topic(settings, "lock")
+    topic = Topic(own_ledger, "lock")
     topic.send([b"1"] * 10)
     monkeypatch.setitem(open_connection.__kwdefaults__, "lock_seconds", 1)
-    run = new_run(topic, **JSON)
-    with connect(login_of(settings)) as other, ThreadPoolExecutor() as pool:
+    run = new_run(topic, **of_schema(own_ledger), **JSON)
+    with connect(login_of(own_ledger)) as other, ThreadPoolExecutor() as pool:
 
         def let_go() -> None:
             wait_until(lambda: run._deadline.failing_for() > 0, what="the batch waited in vain and rolled back")
@@ -152,7 +178,7 @@ def test_a_lock_that_is_held_for_too_long_is_waited_for_again(
         with armed(held):
             report = run.run()
     assert (held.fired, report.epoch) == (1, 2)
-    exactly_once(settings, topic, {0: 10})
+    exactly_once(own_ledger, topic, {0: 10})
 
 
 def test_a_batch_that_runs_when_the_sink_is_asked_to_end_is_brought_to_its_end(

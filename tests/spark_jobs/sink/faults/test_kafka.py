@@ -11,8 +11,9 @@ from confluent_kafka.admin import NewPartitions
 from firn.errors import FirnError
 from firn.ledger.positions import LostPositionError
 from firn.settings import Settings
-from tests.support.faults import Interruption, Step, armed
+from tests.support.faults import Interruption, Step
 from tests.support.faults_checks import NewRun, exactly_once, going_on, until_records
+from tests.support.faults_hooks import armed
 from tests.support.kafka import Topic
 from tests.support.sinks import JSON, committed, landed, wait_until
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from firn.connector.config import Method
 from firn.settings import Settings
 from spark_jobs.sink.run import SinkRun
-from tests.support.faults_checks import NewRun, exactly_once
+from tests.support.faults_checks import NewRun, exactly_once, of_schema
 from tests.support.kafka import Topic, framed
 from tests.support.sinks import JSON, login_of
 from tests.support.toxics import Effect, ToxicProxy, refused_for, toxic_proxy
@@ -36,46 +37,76 @@ def through(run: SinkRun, proxy: ToxicProxy) -> SinkRun:
     return run
 
 
-def test_answers_of_503_are_waited_out(settings: Settings, new_run: NewRun, snowflake: ToxicProxy) -> None:
+STATEMENTS = {Method.SNOWPIPE: ("PUT ", "COPY INTO"), Method.SNOWPIPE_STREAMING: ("SHOW PIPES", "NEXT_OFFSET = MOVED")}
+"""Some that a run sends, the last one in the transaction that moves the ledger."""
+
+
+@pytest.mark.both_methods
+def test_answers_of_503_are_waited_out(
+    settings: Settings, new_run: NewRun, snowflake: ToxicProxy, ingestion_method: Method
+) -> None:
     topic = Topic(settings, "busy")
     topic.send([b"1"] * 10)
-    toxics = [snowflake.add(Effect.UNAVAILABLE, text, times=1) for text in ("login-request", "PUT ", "COPY INTO")]
+    texts = ("login-request", *STATEMENTS[ingestion_method])
+    toxics = [snowflake.add(Effect.UNAVAILABLE, text, times=1) for text in texts]
     through(new_run(topic, **JSON), snowflake).run()
     assert [toxic.fired for toxic in toxics] == [1, 1, 1]
     exactly_once(settings, topic, {0: 10})
 
 
+@pytest.mark.both_methods
 def test_a_statement_that_is_never_answered_is_given_up_and_done_again(
-    settings: Settings, new_run: NewRun, snowflake: ToxicProxy, monkeypatch: pytest.MonkeyPatch
+    settings: Settings,
+    new_run: NewRun,
+    snowflake: ToxicProxy,
+    monkeypatch: pytest.MonkeyPatch,
+    ingestion_method: Method,
 ) -> None:
     topic = Topic(settings, "hang")
     topic.send([b"1"] * 10)
     monkeypatch.setattr("snowflake.connector.network.DEFAULT_SOCKET_CONNECT_TIMEOUT", 2)
-    toxic = snowflake.add(Effect.HANG, "COPY INTO", times=1, for_good=True)
+    toxic = snowflake.add(Effect.HANG, STATEMENTS[ingestion_method][-1], times=1, for_good=True)
     through(new_run(topic, **JSON), snowflake).run()
     assert toxic.fired == 1
     exactly_once(settings, topic, {0: 10})
 
 
+@pytest.mark.parametrize("effect", [Effect.LOST_ANSWER, Effect.CUT], ids=["committed", "not-committed"])
 @pytest.mark.parametrize(
-    ("effect", "of_claim", "epoch"),
+    ("ingestion_method", "commit", "epoch"),
     [
-        (Effect.LOST_ANSWER, False, 2),
-        (Effect.CUT, False, 2),
-        pytest.param(Effect.LOST_ANSWER, True, 2, marks=pytest.mark.full),
-        pytest.param(Effect.CUT, True, 1, marks=pytest.mark.full),
+        (Method.SNOWPIPE, 2, 2),
+        *(
+            pytest.param(method, commit, epoch, marks=pytest.mark.full)
+            for method, commit, epoch in (
+                (Method.SNOWPIPE, 0, 2),
+                (Method.SNOWPIPE, 1, 2),
+                (Method.SNOWPIPE_STREAMING, 0, 2),
+                (Method.SNOWPIPE_STREAMING, 1, 2),
+                (Method.SNOWPIPE_STREAMING, 2, 2),
+                (Method.SNOWPIPE_STREAMING, 3, 3),  # of the orderly end, which raises the epoch before
+            )
+        ),
     ],
-    ids=["committed", "not-committed", "claimed", "not-claimed"],
+    indirect=["ingestion_method"],
 )
 def test_a_lost_answer_to_commit_is_resolved_by_claiming_again(
-    settings: Settings, new_run: NewRun, snowflake: ToxicProxy, effect: Effect, of_claim: bool, epoch: int
+    own_ledger: Settings,
+    new_run: NewRun,
+    snowflake: ToxicProxy,
+    ingestion_method: Method,
+    effect: Effect,
+    commit: int,
+    epoch: int,
 ) -> None:
-    topic = Topic(settings, "doubt")
+    """The first two are those of the claim."""
+    topic = Topic(own_ledger, "doubt")
     topic.send([b"1"] * 10)
-    lost = snowflake.add(effect, COMMIT, skip=0 if of_claim else 1, times=1, for_good=True)
-    report = through(new_run(topic, **JSON), snowflake).run()
-    assert (lost.fired, report.epoch) == (1, epoch)
-    exactly_once(settings, topic, {0: 10})
+    lost = snowflake.add(effect, COMMIT, skip=commit, times=1, for_good=True)
+    report = through(new_run(topic, **of_schema(own_ledger), **JSON), snowflake).run()
+    raised = not (commit == 0 and effect is Effect.CUT)
+    assert (lost.fired, report.epoch) == (1, epoch if raised else 1)
+    exactly_once(own_ledger, topic, {0: 10})
 
 
 @pytest.mark.both_methods

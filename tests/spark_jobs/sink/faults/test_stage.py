@@ -12,8 +12,9 @@ import pytest
 from firn.errors import TerminalError
 from firn.settings import Settings
 from firn.snowflake.connection import connect, execute
-from tests.support.faults import Interruption, Step, armed
+from tests.support.faults import Interruption, Step
 from tests.support.faults_checks import NewRun, exactly_once, going_on, own_schema, staged, until_records
+from tests.support.faults_hooks import armed
 from tests.support.kafka import Topic
 from tests.support.sinks import JSON, committed, landed, login_of, sql
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from firn.connector.config import Method
 from firn.operations.run_report import RunReport
 from firn.settings import Settings
 from spark_jobs.sink.run import SinkRun
@@ -209,14 +210,20 @@ def history(settings: Settings, topic: Topic) -> list[tuple[int, str]]:
     return [(row["SCHEMA_ID"], row["STATEMENT"].split(" COMMENT ")[0]) for row in rows]
 
 
+@pytest.mark.both_methods
 @pytest.mark.full
-def test_a_driver_killed_between_a_change_and_its_commit_loses_and_doubles_nothing(stack, tmp_path: Path) -> None:
+def test_a_driver_killed_between_a_change_and_its_commit_loses_and_doubles_nothing(
+    stack, tmp_path: Path, ingestion_method: Method
+) -> None:
     settings, topic = stack.settings, Topic(stack.settings, "changed")
     sql(settings, f"CREATE TABLE {topic.table} (RECORD_METADATA VARIANT, ID NUMBER(2,0) NOT NULL)")
     for partition in range(PARTITIONS):
         topic.send((json.dumps({"id": n, "f1": n * 7}).encode() for n in range(1_000)), partition=partition)
     file = connector_file(tmp_path, topic, **EVOLVING)
-    assert faults_jobs.run(stack, file, Fault(Step.DISPATCHED, Kind.KILL, str(tmp_path / "fault"))) == -signal.SIGKILL
+    # With streaming the first task that begins after the change: each has opened a channel before.
+    step, nth = (Step.DISPATCHED, 1) if ingestion_method is Method.SNOWPIPE else (Step.OPENED, PARTITIONS + 1)
+    fault = Fault(step, Kind.KILL, str(tmp_path / "fault"), nth)
+    assert faults_jobs.run(stack, file, fault) == -signal.SIGKILL
     changes = history(settings, topic)
     assert len(changes) == 2
     assert landed(settings, topic) == []
