@@ -8,6 +8,7 @@ accounted for, and after it none is accounted for twice.
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import replace
 from functools import partial
 
@@ -110,7 +111,7 @@ class Accountant:
             session.ledger.move(session.connection, session.epoch, name, moves, Totals(), {move.where: channel})
         ledger.advance(moves)
         ledger.channels[move.where] = channel  # the next task begins with this baseline
-        progress.accounted(move.where, move.end, present, channel)
+        progress.accounted(move.where, move.end, present, channel, time.monotonic())
 
     def _check_metadata(self, errors: RowErrors, end: int) -> None:
         """Raise TerminalError unless the table says of each row which record it was."""

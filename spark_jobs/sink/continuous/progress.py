@@ -66,7 +66,7 @@ class RunProgress:
         """A task begins to follow these: it has its time before they count as stalled."""
         self._moved_at |= dict.fromkeys(partitions, now)
 
-    def accounted(self, where: TopicPartition, end: int, rows: int, channel: RecordedChannel, now: float = 0.0) -> None:
+    def accounted(self, where: TopicPartition, end: int, rows: int, channel: RecordedChannel, now: float) -> None:
         """Rows that Snowflake refused are dealt with: all below `end` is durable, `rows` more of it than was reported.
 
         The ledger is moved already.

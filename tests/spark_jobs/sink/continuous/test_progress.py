@@ -130,7 +130,7 @@ def test_refused_rows_move_position_and_baseline_and_nothing_of_it_is_owed() -> 
     state = progress()
     after = replace(CHANNEL, token="1:29", row_errors=5)
     state.left_out(Tolerated("t", 0, 3, 3, 30, {"rejected_by_snowflake": 3}, []))
-    state.accounted(P0, 30, 27, after)
+    state.accounted(P0, 30, 27, after, 0.0)
     batch = state.batch(1.0)
     assert batch is not None
     assert (batch.rows, batch.moves, batch.bad_records) == (27, (Move(P0, 0, 30),), 3)

@@ -172,7 +172,7 @@ class Rig:
         Documents.said = {}
         monkeypatch.setattr(run, "TableLoaders", Loaders)
         monkeypatch.setattr(bookkeeping, "GroupDocuments", Documents)
-        monkeypatch.setattr(run, "REPORT_SECONDS", 0.02)
+        monkeypatch.setattr(run, "REPORT_SECONDS", 0.0)  # at each step
         monkeypatch.setattr(run, "_TICK_SECONDS", 0.01)
         monkeypatch.setattr(group_tasks, "CANCEL_SECONDS", 2.0)
         monkeypatch.setattr(run, "HANGING_SECONDS", 0.1)
