@@ -20,7 +20,7 @@ _TIMES = {"HH24": "%H", "HH12": "%I", "MI": "%M", "SS": "%S", "AM": "%p", "PM": 
 _OF_BYTES = {"HEX": "hex", "BASE64": "to_base64", "UTF-8": "decode"}
 _ZONES = {"TZH:TZM": "+00:00", "TZHTZM": "+0000"}  # sessions are in UTC
 _NAMED = "|".join((*_DATES, *_TIMES, *_ZONES))
-_ELEMENT = re.compile(rf'{_NAMED}|FF[0-9]?|"[^"]*"|[^A-Za-z"]', re.IGNORECASE)
+_ELEMENT = re.compile(rf'{_NAMED}|FF[0-9]?|"[^"]*"|[^A-Za-z"]|[TUCZ]', re.IGNORECASE)
 # What sqlglot makes of a format where it knows that the value is a time.
 _PARSED = {
     **{text: name for name, text in {**_DATES, **_TIMES}.items()},
@@ -35,11 +35,22 @@ def written(node: exp.ToChar | exp.TimeToStr) -> Expr:
     given = node.args.get("format")
     if given is None:
         return text(node.this)
+    given = _constant(given)
+    node.set("format", given)
     if not isinstance(given, exp.Literal):
         raise unsupported("TO_VARCHAR", "a format that is not a constant text")
     if (function := _OF_BYTES.get(given.name.upper())) is not None:
         return exp.Anonymous(this=function, expressions=[node.this.copy()])
     return _formatted(node.this.copy(), _elements(node))
+
+
+def _constant(given: Expr) -> Expr:
+    """A format, also one that is put together of constant texts (dbt's catalog has such)."""
+    if isinstance(given, exp.DPipe):
+        left, right = _constant(given.left), _constant(given.right)
+        if isinstance(left, exp.Literal) and isinstance(right, exp.Literal):
+            return exp.Literal.string(left.name + right.name)
+    return given
 
 
 def octets(node: exp.ByteLength) -> Expr:

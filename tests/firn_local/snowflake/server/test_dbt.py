@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ import pytest
 
 from tests.firn_local.snowflake.in_process import run
 from tests.firn_local.snowflake.process import Server
+from tests.firn_local.snowflake.server.dbt_process import Dbt
 
 pytestmark = pytest.mark.skipif(sys.version_info >= (3, 14), reason="dbt 1.11 does not run on this Python")
 PROFILE = """
@@ -88,41 +87,6 @@ def project(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, sql in MODELS.items():
         (root / "models" / name).write_text(sql)
     return root
-
-
-class Dbt:
-    """dbt in a process of its own, which imports it once for all builds."""
-
-    PROGRAM = """
-import contextlib, io, json, sys
-from dbt.cli.main import dbtRunner
-for line in sys.stdin:
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        done = dbtRunner().invoke(json.loads(line))
-    print(json.dumps([done.success, printed.getvalue() + str(done.exception or "")]), flush=True)
-"""
-
-    def __init__(self, project: Path) -> None:
-        self._options = ["--no-use-colors", "--project-dir", str(project), "--profiles-dir", str(project)]
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", self.PROGRAM],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"DBT_SEND_ANONYMOUS_USAGE_STATS": "false"},
-            cwd=project,
-        )
-
-    def build(self, *options: str) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(json.dumps(["build", *self._options, *options]), file=self._process.stdin, flush=True)
-        succeeded, printed = json.loads(self._process.stdout.readline())
-        assert succeeded, printed
-
-    def close(self) -> None:
-        self._process.communicate(timeout=60)
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,12 @@ MOMENT = "'2024-01-02 03:04:05.123456'"
         ("TO_VARCHAR('2024-01-02'::DATE, 'DD.MM.YYYY')", "02.01.2024"),
         ("TO_VARCHAR('03:04:05.5'::TIME, 'HH24:MI:SS.FF3')", "03:04:05.500"),
         ("TO_VARCHAR(TO_BINARY('00ff', 'HEX'), 'HEX')", "00FF"),
+        (
+            "TO_VARCHAR(CONVERT_TIMEZONE('UTC', '2024-01-02 03:04:05+00:00'::TIMESTAMP_TZ), "
+            "'yyyy-mm-dd HH24:MI'||'UTC')",
+            "2024-01-02 03:04UTC",
+        ),
+        ("TO_CHAR('2024-01-02 15:04:05'::TIMESTAMP_NTZ, 'Dy, DD MON YYYY HH12:MI AM')", "Tue, 02 Jan 2024 03:04 PM"),
         ("OCTET_LENGTH('é')", 2),
     ],
 )
