@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -73,6 +73,7 @@ class Recorder:
     ) -> None:
         self._conn, self._versions, self._tables, self._streams = conn, versions, tables, streams
         self._seen: _Seen | None = None
+        self._beside = False
         self._known: set[int] = set()
         self._last_local: dict[int, int] = {}
 
@@ -103,20 +104,38 @@ class Recorder:
     @contextmanager
     def beside(self, streams: Iterable[int]) -> Iterator[None]:
         """Around a statement that reads streams outside of a transaction: what it sees of them is what it consumes."""
-        self._seen = _Seen(next(_steps), self._versions.now())
+        self._seen, self._beside = _Seen(next(_steps), self._versions.now()), True
         try:
             for stream in streams:
                 self.window(stream)
             yield
         finally:
-            self._seen = None
+            self._seen, self._beside = None, False
 
-    def move_now(self) -> None:
-        """Move the consumed streams in a transaction of its own."""
-        at = self._streams.clock()
-        with self._versions.lock, self._streams.writing() as conn:
-            for move in self._moves():
-                self._streams.write(conn, move.database, move, at)
+    @property
+    def moves_beside(self) -> bool:
+        """Whether streams wait to be moved with the statement that runs outside of a session's transaction."""
+        return self._beside
+
+    @contextmanager
+    def moving(self, database: str) -> Iterator[None]:
+        """Around what DuckDB does in one transaction with moving those streams; `database`: the one it writes to, or
+        nothing for a temporary table.
+        """
+        self._beside = False
+        with self._versions.lock:
+            self._conn.begin()
+            try:
+                yield
+                at, moves = self._streams.clock(), self._moves()
+                for move in moves:
+                    self._streams.write(self._conn, database or move.database, move, at)
+                self._conn.commit()
+            except BaseException:
+                with suppress(duckdb.Error):  # a commit that failed has rolled back
+                    self._conn.rollback()
+                raise
+            for move in moves:
                 self._streams.publish(move, at)
 
     def is_outrun(self, stream: int) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+from fakesnow import info_schema
 from fakesnow.cursor import FakeSnowflakeCursor
 from fakesnow.statement_type import DML_TYPE_IDS, statement_type_id
 from sqlglot import Expr, exp
@@ -241,8 +242,28 @@ class _Execution:
         self._cursor._answered = None
         for part in self._cursor._transform_explode(tree):
             translated = self.translated(part)
-            self._cursor._execute(translated, self.params if translated.find(exp.Placeholder) else None)
+            params = self.params if translated.find(exp.Placeholder) else None
+            if isinstance(translated, exp.Create) and self._cursor._conn.recorder.moves_beside:
+                self._create_and_move(tree, translated, params)
+            else:
+                self._cursor._execute(translated, params)
         temporary_objects.remember(self._cursor._conn, tree)
+
+    def _create_and_move(self, tree: Expr, translated: Expr, params: Any) -> None:
+        """CREATE TABLE AS and moving the streams that it reads, in one transaction. What fakesnow keeps in a database
+        of its own follows: DuckDB writes to one database in a transaction.
+        """
+        session = self._cursor._conn
+        comment, lengths = (translated.args.pop(key, None) for key in ("table_comment", "text_lengths"))
+        (full_name,) = self._statement.targets()
+        is_temporary = bool(tree.args.get("_temporary"))
+        with session.recorder.moving("" if is_temporary else full_name.partition(".")[0]):
+            self._cursor._execute(translated, params)
+        database, schema, name = full_name.split(".", 2)
+        if comment and comment[1] and not is_temporary:
+            session.duck.execute(info_schema.insert_table_comment_sql(database, schema, name, comment[1]))
+        if lengths and not is_temporary:
+            session.duck.execute(info_schema.insert_text_lengths_sql(database, schema, name, lengths))
 
     def filter_result(self, keep: Callable[[pa.Table], pa.Table]) -> None:
         """Replace the rows of the result by those that `keep` leaves."""

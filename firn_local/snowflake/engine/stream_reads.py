@@ -61,7 +61,7 @@ def needs(session: Session, statement: Statement) -> list[Need]:
 
 
 def consume_beside(session: Session, streams: list[Stream], query_id: str, create: Callable[[], T]) -> T:
-    """Run CREATE TABLE AS over streams, which are consumed once it is there."""
+    """Run CREATE TABLE AS over streams, which move in the transaction that fills the table."""
     if not streams:
         return create()
     session.transactions.commit()
@@ -70,11 +70,9 @@ def consume_beside(session: Session, streams: list[Stream], query_id: str, creat
         for stream in streams:
             session.lock(stream.name, claim)
         with session.recorder.beside(stream.id for stream in streams):
-            made = create()
             for stream in streams:
                 session.recorder.consume(stream.id, stream.database)
-            session.recorder.move_now()
-        return made
+            return create()
     finally:
         session.account.locks.release(claim.transaction)
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from firn_local.snowflake.engine import named_objects
 from firn_local.snowflake.engine.family import Family
 from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import enforcement, ownership
-from firn_local.snowflake.privileges.requirements import ANY, Need
+from firn_local.snowflake.privileges.requirements import Need
 from firn_local.snowflake.sql.result_set import TEXT, TIME, ResultSet
-from firn_local.snowflake.sql.sql_errors import compilation_error, duplicate, missing
+from firn_local.snowflake.sql.sql_errors import duplicate, missing
 from firn_local.snowflake.sql.tokenizer import Tokenizer
 from firn_local.snowflake.store import channel_table, pipe_table
 from firn_local.snowflake.store.duckdb_store import Store
 from firn_local.snowflake.store.pipe_table import KeptPipe
 
-NO_PIPE = (2003, "02000")
 _COLUMNS = [
     ("created_on", TIME), ("name", TEXT), ("database_name", TEXT), ("schema_name", TEXT), ("definition", TEXT),
     ("owner", TEXT), ("notification_channel", TEXT), ("comment", TEXT), ("integration", TEXT), ("pattern", TEXT),
@@ -97,34 +97,20 @@ def _show(session: Session, sql: str) -> ResultSet:
 
 
 def _describe(session: Session, sql: str) -> ResultSet:
-    tokens = Tokenizer(sql)
-    tokens.expect(tokens.peek())
-    tokens.expect("PIPE")
-    name = session.full_name(tokens.name())
-    tokens.end()
-    enforcement.demand(session, Need(ANY, "PIPE", name))
-    if (pipe := pipe_table.find(session.store, name)) is None:
-        raise compilation_error(NO_PIPE, f"Pipe '{name}' does not exist or not authorized.")
-    return ResultSet(_COLUMNS, [_row(session, pipe)])
+    return ResultSet(_COLUMNS, [_row(session, named_objects.described(session, sql, "PIPE", _find))])
+
+
+def _find(session: Session, name: str) -> KeptPipe | None:
+    return pipe_table.find(session.store, name)
 
 
 def _drop(session: Session, sql: str) -> ResultSet:
-    tokens = Tokenizer(sql)
-    tokens.expect("DROP", "PIPE")
-    if_exists = tokens.skip("IF", "EXISTS")
-    name = session.full_name(tokens.name())
-    tokens.end()
-    store = session.store
-    if if_exists and (not pipe_table.find(store, name) or enforcement.holds_nothing(session, "PIPE", name)):
-        return ResultSet.status("Drop statement executed successfully.")
-    enforcement.demand(session, Need(("OWNERSHIP",), "PIPE", name))
-    with session.ddl():
-        if not pipe_table.find(store, name):
-            raise compilation_error(NO_PIPE, f"Pipe '{name}' does not exist or not authorized.")
-        channel_table.forget_pipe(store, name)
-        pipe_table.remove(store, name)
-        session.account.grants.forget("PIPE", name)
-    return ResultSet.status(f"{name.rpartition('.')[2]} successfully dropped.")
+    return named_objects.dropped(session, sql, "PIPE", _find, _remove)
+
+
+def _remove(session: Session, name: str, _: KeptPipe) -> None:
+    channel_table.forget_pipe(session.store, name)
+    pipe_table.remove(session.store, name)
 
 
 def _row(session: Session, pipe: KeptPipe) -> tuple[Any, ...]:

@@ -20,17 +20,16 @@ from firn_local.snowflake.change_tracking import retention
 from firn_local.snowflake.change_tracking.stream_rows import Source
 from firn_local.snowflake.change_tracking.stream_table import Stream, new_id
 from firn_local.snowflake.change_tracking.tracked_tables import TrackedTable
-from firn_local.snowflake.engine import stream_reads
+from firn_local.snowflake.engine import named_objects, stream_reads
 from firn_local.snowflake.engine.family import Family
 from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import enforcement, ownership
-from firn_local.snowflake.privileges.requirements import ANY, Need
+from firn_local.snowflake.privileges.requirements import Need
 from firn_local.snowflake.sql.result_set import TEXT, TIME, ResultSet
 from firn_local.snowflake.sql.sql_errors import SYNTAX, compilation_error, duplicate, missing, unsupported
 from firn_local.snowflake.sql.tokenizer import Tokenizer
 from firn_local.snowflake.transactions.locks import Claim, columns_of
 
-NO_STREAM = (2003, "02000")
 _COLUMNS = [
     ("created_on", TIME), ("name", TEXT), ("database_name", TEXT), ("schema_name", TEXT), ("owner", TEXT),
     ("comment", TEXT), ("table_name", TEXT), ("source_type", TEXT), ("base_tables", TEXT), ("type", TEXT),
@@ -223,20 +222,13 @@ def _alter(session: Session, sql: str) -> ResultSet:
 
 
 def _drop(session: Session, sql: str) -> ResultSet:
-    tokens = Tokenizer(sql)
-    tokens.expect("DROP", "STREAM")
-    if_exists = tokens.skip("IF", "EXISTS")
-    name = session.full_name(tokens.name())
-    tokens.end()
+    return named_objects.dropped(session, sql, "STREAM", _find, _remove)
+
+
+def _remove(session: Session, _: str, stream: Stream) -> None:
     account = session.account
-    if if_exists and (account.streams.named(name) is None or enforcement.holds_nothing(session, "STREAM", name)):
-        return ResultSet.status("Drop statement executed successfully.")
-    enforcement.demand(session, Need(("OWNERSHIP",), "STREAM", name))
-    with session.ddl():
-        account.streams.remove(_require(session, name))
-        account.grants.forget("STREAM", name)
-        retention.forget_old_changes(account.tracked, account.streams)
-    return ResultSet.status(f"{name.rpartition('.')[2]} successfully dropped.")
+    account.streams.remove(stream)
+    retention.forget_old_changes(account.tracked, account.streams)
 
 
 def _show(session: Session, sql: str) -> ResultSet:
@@ -262,20 +254,15 @@ def _show(session: Session, sql: str) -> ResultSet:
 
 
 def _describe(session: Session, sql: str) -> ResultSet:
-    tokens = Tokenizer(sql)
-    tokens.expect(tokens.peek())
-    tokens.expect("STREAM")
-    name = session.full_name(tokens.name())
-    tokens.end()
-    enforcement.demand(session, Need(ANY, "STREAM", name))
-    return ResultSet(_COLUMNS, [_row(session, _require(session, name))])
+    return ResultSet(_COLUMNS, [_row(session, named_objects.described(session, sql, "STREAM", _find))])
+
+
+def _find(session: Session, name: str) -> Stream | None:
+    return session.account.streams.named(name)
 
 
 def _require(session: Session, name: str) -> Stream:
-    stream = session.account.streams.named(name)
-    if stream is None:
-        raise compilation_error(NO_STREAM, f"Stream '{name}' does not exist or not authorized.")
-    return stream
+    return named_objects.required("STREAM", name, _find(session, name))
 
 
 def _row(session: Session, stream: Stream) -> tuple[Any, ...]:

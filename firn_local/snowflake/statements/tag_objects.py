@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 
+from firn_local.snowflake.engine import named_objects
 from firn_local.snowflake.engine.family import Family
 from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import enforcement, ownership
 from firn_local.snowflake.privileges.requirements import Need
 from firn_local.snowflake.sql.result_set import TEXT, TIME, ResultSet
-from firn_local.snowflake.sql.sql_errors import duplicate, missing, unsupported
+from firn_local.snowflake.sql.sql_errors import duplicate, unsupported
 from firn_local.snowflake.sql.tokenizer import Tokenizer
 from firn_local.snowflake.store import tag_table
 from firn_local.snowflake.store.tag_table import Tag
@@ -58,11 +59,10 @@ def _alter(session: Session, sql: str) -> ResultSet:
     tokens.expect("ALTER", "TAG")
     if_exists = tokens.skip("IF", "EXISTS")
     name = session.full_name(tokens.name())
-    tag = tag_table.find(session.store, name)
-    if tag is None:
-        if if_exists:
-            return ResultSet.status()
-        raise missing("Tag", name)
+    tag = _find(session, name)
+    if tag is None and if_exists:
+        return ResultSet.status()
+    tag = named_objects.required("TAG", name, tag)
     enforcement.demand(session, Need(("OWNERSHIP",), "TAG", name))
     with session.ddl():
         allowed, comment = _altered(tokens, tag, sql)
@@ -84,20 +84,15 @@ def _altered(tokens: Tokenizer, tag: Tag, sql: str) -> tuple[list[str] | None, s
 
 
 def _drop(session: Session, sql: str) -> ResultSet:
-    tokens = Tokenizer(sql)
-    tokens.expect("DROP", "TAG")
-    if_exists = tokens.skip("IF", "EXISTS")
-    name = session.full_name(tokens.name())
-    tokens.end()
-    if tag_table.find(session.store, name) is None:
-        if if_exists:
-            return ResultSet.status("Drop statement executed successfully.")
-        raise missing("Tag", name)
-    enforcement.demand(session, Need(("OWNERSHIP",), "TAG", name))
-    with session.ddl():
-        tag_table.remove(session.store, name)
-        session.account.grants.forget("TAG", name)
-    return ResultSet.status(f"{name.rpartition('.')[2]} successfully dropped.")
+    return named_objects.dropped(session, sql, "TAG", _find, _remove)
+
+
+def _remove(session: Session, name: str, _: Tag) -> None:
+    tag_table.remove(session.store, name)
+
+
+def _find(session: Session, name: str) -> Tag | None:
+    return tag_table.find(session.store, name)
 
 
 def _show(session: Session, sql: str) -> ResultSet:

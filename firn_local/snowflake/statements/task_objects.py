@@ -14,10 +14,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from firn_local.snowflake.engine import named_objects
 from firn_local.snowflake.engine.family import Family
 from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import enforcement, ownership, principal_table
-from firn_local.snowflake.privileges.requirements import ANY, Need, on_account
+from firn_local.snowflake.privileges.requirements import Need, on_account
 from firn_local.snowflake.sql import parsing
 from firn_local.snowflake.sql.result_set import TEXT, TIME, ResultSet
 from firn_local.snowflake.sql.sql_errors import SYNTAX, compilation_error, duplicate, sql_error, unsupported
@@ -25,7 +26,6 @@ from firn_local.snowflake.sql.tokenizer import Tokenizer, statements_of_block
 from firn_local.snowflake.tasks import schedules, task_table
 from firn_local.snowflake.tasks.task_table import Task
 
-NO_TASK = (2003, "02000")
 BAD_VALUE = (1008, "22023")
 CANNOT_RESUME = (91089, "23001")
 _numbers = itertools.count(time.time_ns() // 1_000_000)
@@ -232,22 +232,14 @@ def _execute(session: Session, sql: str) -> ResultSet:
 
 
 def _drop(session: Session, sql: str) -> ResultSet:
-    tokens = Tokenizer(sql)
-    tokens.expect("DROP", "TASK")
-    if_exists = tokens.skip("IF", "EXISTS")
-    name = session.full_name(tokens.name())
-    tokens.end()
+    return named_objects.dropped(session, sql, "TASK", _find, _remove)
+
+
+def _remove(session: Session, name: str, _: Task) -> None:
     tasks = session.account.tasks
-    if if_exists and (tasks.named(name) is None or enforcement.holds_nothing(session, "TASK", name)):
-        return ResultSet.status("Drop statement executed successfully.")
-    enforcement.demand(session, Need(("OWNERSHIP",), "TASK", name))
-    _require(session, name)
-    with session.ddl():
-        tasks.remove(name)
-        for child in tasks.children(name):
-            tasks.change(child.name, after=[parent for parent in child.after if parent != name])
-        session.account.grants.forget("TASK", name)
-    return ResultSet.status(f"{name.rpartition('.')[2]} successfully dropped.")
+    tasks.remove(name)
+    for child in tasks.children(name):
+        tasks.change(child.name, after=[parent for parent in child.after if parent != name])
 
 
 def _show(session: Session, sql: str) -> ResultSet:
@@ -276,20 +268,15 @@ def _show(session: Session, sql: str) -> ResultSet:
 
 
 def _describe(session: Session, sql: str) -> ResultSet:
-    tokens = Tokenizer(sql)
-    tokens.expect(tokens.peek())
-    tokens.expect("TASK")
-    name = session.full_name(tokens.name())
-    tokens.end()
-    enforcement.demand(session, Need(ANY, "TASK", name))
-    return ResultSet(_COLUMNS, [_row(session, _require(session, name))])
+    return ResultSet(_COLUMNS, [_row(session, named_objects.described(session, sql, "TASK", _find))])
+
+
+def _find(session: Session, name: str) -> Task | None:
+    return session.account.tasks.named(name)
 
 
 def _require(session: Session, name: str) -> Task:
-    task = session.account.tasks.named(name)
-    if task is None:
-        raise compilation_error(NO_TASK, f"Task '{name}' does not exist or not authorized.")
-    return task
+    return named_objects.required("TASK", name, _find(session, name))
 
 
 def _row(session: Session, task: Task) -> tuple[Any, ...]:
