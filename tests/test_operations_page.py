@@ -115,7 +115,7 @@ def test_every_event_is_there_and_exists() -> None:
 def test_every_alert_is_there_and_exists() -> None:
     file = yaml.safe_load((PROJECT_ROOT / "infra/prefect/automations.yaml").read_text())
     made = {each["name"] for each in file["automations"]}
-    named = set(re.findall(r"`(firn-(?:sink-[a-z-]+|no-worker|lost-runs))`", TEXT))
+    named = set(re.findall(r"`(firn-(?:(?:sink|export)-[a-z-]+|no-worker|lost-runs))`", TEXT))
     assert named == made
 
 

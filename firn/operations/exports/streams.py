@@ -19,7 +19,7 @@ from firn.snowflake.identifiers import written
 if TYPE_CHECKING:
     from snowflake.connector import SnowflakeConnection
 
-SOON_HOURS = 24.0
+SOON_HOURS = 72.0
 """From so many hours before a stream becomes stale a person should look: weekends are longer."""
 COLUMNS = ("source", "stream", "stale_after", "hours_left", "mark")
 
