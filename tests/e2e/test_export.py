@@ -1,0 +1,157 @@
+"""The round trip: orders in by the sink, the dbt table of their current state, its changes out to `order-status`.
+
+A plain confluent-kafka consumer (read_committed) sees every insert, update and delete once, and in order per key,
+though the export's driver is killed twenty times, at moments that a seed chooses.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError
+
+from firn.settings import PROJECT_ROOT
+from tests.support.sinks import sql, wait_until
+from tests.support.stack import kafka_configuration
+
+pytestmark = [pytest.mark.stack, pytest.mark.full, pytest.mark.timeout(3000)]
+
+KILLS, SEED = 20, 20_261_122
+LATEST = "SELECT ORDER_ID, ORDER_STATUS FROM FCT_ORDERS"
+_SPREAD_SECONDS = 4.0
+"""From the driver's claim a kill comes within so many seconds: in a move, a Kafka transaction, a settle, or idle."""
+
+
+class Exporter:
+    """One export of FCT_ORDERS, to a topic of the test's own."""
+
+    def __init__(self, stack: Any, folder: Path) -> None:
+        self.stack, self.name = stack, f"order-status-{uuid.uuid4().hex[:8]}"
+        document = json.loads((PROJECT_ROOT / "connectors/order-status.json").read_text())
+        document["name"] = self.name
+        document["config"] |= {
+            "kafka.topic": self.name,
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter.schemas.enable": "false",
+            "batch.max.rows": "20",
+        }
+        del document["config"]["output.data.format"]
+        self.file = folder / f"{self.name}.json"
+        self.file.write_text(json.dumps(document))
+
+    def finish(self) -> None:
+        """Run until all is published."""
+        self.stack.run("export", "run", self.file, "--once", timeout=240)
+
+    def killed(self, chance: random.Random) -> None:
+        """Start the driver, and kill it and its tasks some time after its claim."""
+        job = subprocess.Popen(
+            [sys.executable, "-m", "spark_jobs.export.job", str(self.file)],
+            cwd=PROJECT_ROOT,
+            env=self.stack.env,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        claimed = threading.Event()
+        threading.Thread(target=_watch, args=(job, claimed), daemon=True).start()
+        try:
+            assert claimed.wait(180), "the driver claims its export"
+            threading.Event().wait(chance.uniform(0, _SPREAD_SECONDS))
+        finally:
+            os.killpg(job.pid, signal.SIGKILL)
+            job.wait()
+
+    def messages(self) -> dict[str, list[str | None]]:
+        """By key, in order: the status, None for a tombstone."""
+        own = {
+            "group.id": uuid.uuid4().hex,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+        }
+        consumer = Consumer(kafka_configuration(self.stack.settings) | own)
+        found: dict[str, list[str | None]] = defaultdict(list)
+        try:
+            left = set(consumer.list_topics(self.name, timeout=10).topics[self.name].partitions)
+            consumer.subscribe([self.name])
+            while left:
+                message = consumer.poll(30)
+                assert message is not None
+                if message.error():
+                    assert message.error().code() == KafkaError._PARTITION_EOF
+                    left.discard(message.partition())
+                    continue
+                key, value = message.key(), message.value()
+                assert key is not None
+                found[key.decode()].append(None if value is None else json.loads(value)["ORDER_STATUS"])
+        finally:
+            consumer.close()
+        return dict(found)
+
+
+def _watch(job: subprocess.Popen[str], claimed: threading.Event) -> None:
+    """Read the driver's log to its end, and say when it has claimed."""
+    assert job.stderr is not None
+    for line in job.stderr:
+        if '"firn_event":"started"' in line.replace(" ", ""):
+            claimed.set()
+
+
+@pytest.fixture
+def exporter(stack, tmp_path: Path) -> Exporter:
+    stack.run("pipeline", "--count", "200", "--seed", "7", timeout=400)
+    return Exporter(stack, tmp_path)
+
+
+def test_every_change_arrives_once_and_in_order_through_twenty_kills(stack, exporter: Exporter) -> None:
+    settings, chance = stack.settings, random.Random(SEED)
+    exporter.finish()
+    expected: dict[str, list[str | None]] = {str(row["ORDER_ID"]): [row["ORDER_STATUS"]] for row in _rows(stack)}
+    assert exporter.messages() == expected
+    # No key changes twice: between two moves a stream gives net changes, and a killed run may not have moved.
+    untouched = sorted(expected, key=int)
+    chance.shuffle(untouched)
+    for number in range(KILLS):
+        updated, deleted = untouched.pop(), untouched.pop()
+        new = str(1_000_000_000 + number)
+        sql(settings, f"UPDATE FCT_ORDERS SET ORDER_STATUS = 'KILLED-{number}' WHERE ORDER_ID = {updated}")
+        sql(settings, f"DELETE FROM FCT_ORDERS WHERE ORDER_ID = {deleted}")
+        sql(settings, f"INSERT INTO FCT_ORDERS (ORDER_ID, ORDER_STATUS) VALUES ({new}, 'NEW')")
+        expected[updated].append(f"KILLED-{number}")
+        expected[deleted].append(None)
+        expected[new] = ["NEW"]
+        exporter.killed(chance)
+    exporter.finish()
+    wait_until(lambda: exporter.messages() == expected, seconds=60, what="each change, once and in its order")
+    history = f"SELECT SUM(ROW_COUNT) AS N FROM FIRN_EXPORT_HISTORY WHERE EXPORT = '{exporter.name}'"
+    assert int(sql(settings, history)[0]["N"]) == sum(map(len, expected.values()))
+
+
+def test_what_dbt_changes_in_the_table_of_orders_goes_out(stack, exporter: Exporter) -> None:
+    exporter.finish()
+    before = exporter.messages()
+    stack.run("produce", "--count", "100", "--seed", "8", timeout=120)
+    stack.run("sink", "run", "connectors/order-events.json", "--once", timeout=240)
+    stack.run("transform", timeout=300)
+    exporter.finish()
+    after = exporter.messages()
+    latest = {str(row["ORDER_ID"]): row["ORDER_STATUS"] for row in _rows(stack)}
+    assert {key: states[-1] for key, states in after.items()} == latest
+    assert sum(map(len, after.values())) > sum(map(len, before.values()))
+
+
+def _rows(stack: Any) -> list[dict[str, Any]]:
+    return sql(stack.settings, LATEST)
