@@ -28,6 +28,7 @@ from firn.exports.sources import discover
 from firn.exports.streams import find_stream
 from firn.kafka import cluster
 from firn.logs import add_to_log_context
+from firn.operations.exports.loops import find_loops, refuse_loops
 from firn.operations.exports.run_report import ExportReport
 from firn.plural import counted
 from firn.retry import Deadline
@@ -75,6 +76,8 @@ class Epoch:
             ledger.ensure(connection)
             ensure_history(connection, ledger.namespace)
             sources = self._found(connection)
+            if not self._config.allow_loop:
+                refuse_loops(find_loops(connection, ledger.namespace, sources.values()))
             ensure_topics(cluster.admin_client(self._context.kafka), self._config, sources.values())
             claimed = self._claim(connection, sources)
             _Passes(self._context, self._parts, connection, claimed, sources, self._found).run()

@@ -74,8 +74,9 @@ class PublishPlan:
 def run_task(plan: PublishPlan, groups: Iterable[Sequence[PublishWork]]) -> Iterator[str]:
     """Publish the shards of a task one after the other; yields a report for each, as text (`reports.dump`)."""
     for work in (work for group in groups for work in group):
-        with log_context(**dict(plan.log_fields), source=work.source):
-            yield dump(_reported(plan, work))
+        with log_context(**{**plan.log_fields, "source": work.source}):
+            report = dump(_reported(plan, work))
+        yield report
 
 
 def _reported(plan: PublishPlan, work: PublishWork) -> ShardPublished:
@@ -117,11 +118,8 @@ class Publisher:
             marker = self._marker()
             self._unsettled = [each for each in marker.published if each.batch >= self._work.first]
             self._check_restored(marker)
-            batches = read(self._connection, self._source, marker.batch, self._work.last, self._work.shard)
-            for number, changes in groupby(self._changes(batches), attrgetter("batch")):
-                self._publish(kafka, number, list(changes))
-                if self._is_due():
-                    self._settle()
+            if marker.batch < self._work.last:
+                self._publish_behind(kafka, marker.batch)
             self._settle()
 
     def report(self) -> ShardPublished:
@@ -135,6 +133,14 @@ class Publisher:
             self._seconds["publish"],
             self._seconds["settle"],
         )
+
+    def _publish_behind(self, kafka: TransactionSession, batch: int) -> None:
+        """Publish all batches above this one, with memory for one of them and what Snowflake sends at a time."""
+        rows = read(self._connection, self._source, batch, self._work.last, self._work.shard)
+        for number, changes in groupby(self._changes(rows), attrgetter("batch")):
+            self._publish(kafka, number, list(changes))
+            if self._is_due():
+                self._settle()
 
     def _marker(self) -> Marker:
         topic, start = self._config.marker_topic, max(self._marker_offset, 0)

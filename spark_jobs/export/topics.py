@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from contextlib import ExitStack
 
 from confluent_kafka import KafkaError
 from confluent_kafka.cimpl import NewTopic
@@ -40,24 +41,29 @@ def ensure_topics(admin: cluster.KafkaAdmin, config: ExportConfig, sources: Iter
 
 
 def first_markers(context: ExportContext, claimed: ClaimedExport) -> None:
-    """Write markers of batch 0 for what was never published, so that a marker which is gone later is noticed."""
-    keys = _markers_of(context, claimed)
+    """Write markers of batch 0 for what was never published, so that a marker which is gone later is noticed.
+
+    Their producers come first: a transaction that an earlier run left open would keep its marker from being read.
+    """
     topic = context.config.marker_topic
-    known = read_markers(context.kafka, topic, keys)
-    for key in keys:
-        state = claimed.sources[key.source]
-        if key not in known and (state.last_batch == 0 or (state.snapshot and key.shard > 0)):
-            with marker_session(context.kafka, key, topic) as kafka, kafka.transaction():
-                kafka.put(topic, key.record, Marker(0, claimed.epoch).record(), [], PARTITION)
+    with ExitStack() as entered:
+        sessions = {
+            key: entered.enter_context(marker_session(context.kafka, key, topic)) for key in _new_keys(context, claimed)
+        }
+        known = read_markers(context.kafka, topic, sessions) if sessions else {}
+        for key, kafka in sessions.items():
+            if key not in known:
+                with kafka.transaction():
+                    kafka.put(topic, key.record, Marker(0, claimed.epoch).record(), [], PARTITION)
 
 
-def _markers_of(context: ExportContext, claimed: ClaimedExport) -> list[MarkerKey]:
-    """Shard 0 of each source, and the shards of a snapshot that is still to come."""
+def _new_keys(context: ExportContext, claimed: ClaimedExport) -> list[MarkerKey]:
+    """Those that may have no marker yet: of sources that were never moved, and the shards of a snapshot to come."""
     shards = range(1, context.config.snapshot.shards + 1)
     return [
         MarkerKey(claimed.id, source, shard)
         for source, state in claimed.sources.items()
-        for shard in (0, *(shards if state.snapshot else ()))
+        for shard in (*((0,) if state.last_batch == 0 else ()), *(shards if state.snapshot else ()))
     ]
 
 
