@@ -47,6 +47,8 @@ def _tell(event: Any) -> None:
     if step is None:
         return
     node = event.data.node_info
+    if node.resource_type == "exposure":  # dbt does nothing for it
+        return
     said = {"step": step, "id": node.unique_id, "kind": node.resource_type, "name": node.node_name}
     if step == "end":
         said |= {"status": node.node_status, "message": event.data.run_result.message}

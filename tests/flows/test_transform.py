@@ -98,7 +98,7 @@ def test_the_flow_publishes_every_node_and_fails_when_dbt_does(calls: list[Build
     assert description == "dbt: 1 success, 1 fail"
     rows, description = _artifact("transform-unique-orders")
     assert rows == [{"ORDER_ID": "7", "NOTE": None}]
-    assert description == "fail: Got 1 result The first 1 of 1 rows."
+    assert description == "fail: Got 1 result. The first 1 of 1 rows."
     ended = {"model fct_order_events": "Completed", "test unique_orders": "Failed", "model lost": "Cancelled"}
     wait_until(lambda: _task_states() == ended, seconds=30)
 
