@@ -69,7 +69,7 @@ def _publish(result: TransformResult, login: SnowflakeLogin) -> None:
             create_table_artifact(
                 key=artifact_key(node.name),
                 table=[{name: None if value is None else str(value) for name, value in row.items()} for row in rows],
-                description=f"{node.status}: {node.message.rstrip('.')}. The first {min(len(rows), LIMIT)} of {node.rows} rows.",
+                description=f"{node.status}: {node.message}. The first {min(len(rows), LIMIT)} of {node.rows} rows.",
             )
 
 
