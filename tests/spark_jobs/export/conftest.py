@@ -25,6 +25,7 @@ from firn.exports.context import ExportContext
 from firn.exports.history import read_history
 from firn.kafka.client import client_from_settings
 from firn.operations.exports.run_report import ExportReport
+from firn.registry.login import RegistryLogin
 from firn.settings import Settings
 from firn.snowflake.connection import SnowflakeLogin, connect, execute, query
 from firn.snowflake.identifiers import Namespace
@@ -86,6 +87,7 @@ class World:
     name: str = field(default_factory=lambda: f"out-{uuid.uuid4().hex[:8]}")
     more: dict[str, Any] = field(default_factory=dict)
     source: dict[str, Any] = field(default_factory=dict)
+    registry: RegistryLogin | None = None
 
     @property
     def topic(self) -> str:
@@ -111,7 +113,9 @@ class World:
     def context(self) -> ExportContext:
         """The context of a run."""
         login = replace(self.local.login, database=self.schema.database, schema=self.schema.schema)
-        return ExportContext(self.config, self.settings, client_from_settings(self.settings), None, None, login)
+        return ExportContext(
+            self.config, self.settings, client_from_settings(self.settings), self.registry, self.registry, login
+        )
 
     def sql(self, statement: str) -> int:
         """Run a statement in the schema."""

@@ -55,7 +55,12 @@ POINTS = {
 }
 
 
-@pytest.mark.parametrize("point", POINTS)
+_QUICK = ("between commit and settle",)
+
+
+@pytest.mark.parametrize(
+    "point", [pytest.param(point, marks=[] if point in _QUICK else pytest.mark.full) for point in POINTS]
+)
 def test_a_run_that_ends_anywhere_is_continued_exactly(
     world: World, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,6 +83,7 @@ def test_a_run_that_ends_anywhere_is_continued_exactly(
     assert sum(row["ROW_COUNT"] for row in world.history()) == len(world.messages())
 
 
+@pytest.mark.full
 def test_an_answer_to_commit_that_is_lost_publishes_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.more = _BATCHES
     world.run()
@@ -129,6 +135,7 @@ def test_a_marker_that_is_gone_stops_the_export(world: World) -> None:
         world.run()
 
 
+@pytest.mark.full
 def test_a_run_that_is_asked_to_stop_ends_and_says_so(world: World) -> None:
     stop = threading.Event()
     world.sql("INSERT INTO ORDERS VALUES (1, 'new', 1)")
