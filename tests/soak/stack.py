@@ -26,6 +26,8 @@ from tests.support.sinks import wait_until
 
 NAMES = ("secrets-manager", "kafka", "schema-registry", "snowflake")
 GONE_SECONDS = 20
+START_SECONDS = 180.0
+"""How long a server may take to start: beside a sink that catches up, and on a busy machine."""
 
 
 class SoakStack:
@@ -33,6 +35,7 @@ class SoakStack:
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="firn-soak-"))
+        Server.start_seconds = START_SECONDS
         self.home = with_ports(Home.load(self.root), SERVERS)
         self.keep = False
         self._say = say
