@@ -216,7 +216,7 @@ def left_open(source: Topic, name: str, record: Message) -> TransactionalProduce
     killed = TransactionalProducer(source.client, name, f"{source.name}-killed", where, record.topic).__enter__()
     killed._producer.begin_transaction()
     killed._produce([record])
-    killed._flush()
+    killed.flush()
     return killed
 
 
