@@ -41,6 +41,8 @@ class Account:
     tracked: TrackedTables = field(init=False)
     streams: StreamTable = field(init=False)
     tasks: TaskTable = field(init=False)
+    started_ns: int = field(default_factory=time.time_ns)
+    """When the server started, by the machine's clock."""
     locked_out: dict[str, float] = field(default_factory=dict)
     """When a user was disabled last (monotonic seconds): sessions from before have ended."""
     columns: dict[str, list[KnownColumn]] = field(default_factory=dict)

@@ -1,18 +1,18 @@
-"""Functions that tell about the session (CURRENT_TRANSACTION and its like), filled in before a query runs."""
+"""Functions about the session (CURRENT_TRANSACTION) and objects (SYSTEM$...), filled in before a query runs."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 from sqlglot import Expr, exp
 
-from firn_local.snowflake.engine import stream_reads
+from firn_local.snowflake.engine import change_times, stream_reads
 from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.sql.tokenizer import Tokenizer
 
 REGION = "LOCAL"
-HAS_DATA = "SYSTEM$STREAM_HAS_DATA"
 
 
 def _transaction(session: Session) -> str | None:
@@ -42,6 +42,12 @@ _FUNCTIONS: dict[str, Callable[[Session], str | None]] = {
 }
 
 
+_OF_OBJECTS: dict[str, Callable[[Session, Any], Expr]] = {
+    "SYSTEM$STREAM_HAS_DATA": lambda s, name: exp.Boolean(this=stream_reads.has_data(s, name)),
+    "SYSTEM$LAST_CHANGE_COMMIT_TIME": lambda s, name: exp.Literal.number(change_times.last_change(s, name)),
+}
+
+
 def variants(expression: Expr) -> Expr:
     """`x::VARIANT` wraps any value; DuckDB's cast to JSON would parse a text instead."""
     for cast in list(expression.find_all(exp.Cast)):
@@ -59,12 +65,12 @@ def wide_numbers(expression: Expr) -> Expr:
     return expression
 
 
-def streams_with_data(session: Session, expression: Expr) -> Expr:
-    """SYSTEM$STREAM_HAS_DATA('<stream>') as its value (changed in place)."""
+def of_objects(session: Session, expression: Expr) -> Expr:
+    """System functions about a stream, table or view as their values (changed in place)."""
     for node in list(expression.find_all(exp.Anonymous)):
-        if node.name.upper() != HAS_DATA or len(node.expressions) != 1:
+        if node.name.upper() not in _OF_OBJECTS or len(node.expressions) != 1:
             continue
-        value = exp.Boolean(this=stream_reads.has_data(session, Tokenizer(node.expressions[0].name).name()))
+        value = _OF_OBJECTS[node.name.upper()](session, Tokenizer(node.expressions[0].name).name())
         projected = isinstance(node.parent, exp.Select) and node.arg_key == "expressions"
         shown = node.sql(dialect="snowflake")
         node.replace(exp.alias_(value, shown, quoted=True) if projected else value)

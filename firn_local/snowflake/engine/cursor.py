@@ -225,7 +225,7 @@ class _Execution:
         tree = positional_columns.paths(positional_columns.named(session, tree))
         tree = column_values.short_casts(column_values.fitted(session, tree, statement))
         tree = context_functions.wide_numbers(context_functions.variants(tree))
-        tree = context_functions.streams_with_data(session, context_functions.fill_in(session, tree))
+        tree = context_functions.of_objects(session, context_functions.fill_in(session, tree))
         tree = object_tags.filled_in(session, tree)
         self._cursor.check_db_and_schema(tree)
         return rewriting.rewritten(tree)
