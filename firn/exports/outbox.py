@@ -10,7 +10,7 @@ Statements: SELECT, DELETE, CREATE TABLE (https://docs.snowflake.com/en/sql-refe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -46,7 +46,9 @@ _DELETE = "DELETE FROM {outbox} WHERE SHARD = {shard} AND BATCH IN ({batches})"
 
 @dataclass(frozen=True)
 class WaitingShard:
-    """Batches of one shard that wait; oldest: when the first of them was moved (UTC, Snowflake's clock)."""
+    """Batches of one shard that wait; oldest: when the first of them was moved (UTC, Snowflake's clock). rows: of all,
+    also where `last` was set lower.
+    """
 
     shard: int
     first: int
@@ -59,8 +61,7 @@ class WaitingShard:
 class WaitingBatches:
     """What waits in an outbox, by shard.
 
-    Shards above 0 are those of a snapshot: all that waits in them is published before shard 0, whose changes came
-    later.
+    Shards above 0 are those of a snapshot, shard 0 has changes; `next` says in which order they are published.
     """
 
     shards: tuple[WaitingShard, ...] = ()
@@ -77,8 +78,20 @@ class WaitingBatches:
 
     @property
     def next(self) -> tuple[WaitingShard, ...]:
-        """What may be published now, side by side: the snapshot's shards, else shard 0."""
-        return tuple(each for each in self.shards if each.shard > 0) or self.shards
+        """What may be published now, side by side: of the snapshot's shards and the changes what was moved first.
+
+        Batch numbers never fall, so changes from before a snapshot have lower ones than all of its shards.
+        """
+        first = [each for each in self.shards if each.shard > 0]
+        changes = next((each for each in self.shards if each.shard == 0), None)
+        if changes is None or not first:
+            return self.shards
+        begins = min(each.first for each in first)
+        if changes.first < begins:
+            return (replace(changes, last=min(changes.last, begins - 1)),)
+        return tuple(
+            replace(each, last=min(each.last, changes.first - 1)) for each in first if each.first < changes.first
+        )
 
 
 def ensure_outbox(connection: SnowflakeConnection, namespace: Namespace, table: str, full_name: str) -> None:

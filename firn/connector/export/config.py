@@ -127,7 +127,7 @@ class SourceConfig:
 
 @dataclass(frozen=True)
 class BatchConfig:
-    """Limits of one Kafka transaction; one row that has more bytes is a batch of its own."""
+    """Limits of one Kafka transaction: rows exactly; it ends with the row that passes `bytes`."""
 
     rows: int = 1000
     bytes: int = 8 * 1024 * 1024

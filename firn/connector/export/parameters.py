@@ -201,7 +201,7 @@ BATCHES = group(
     honoured(
         "firn.export.batch.bytes",
         r.whole(1),
-        "Bytes of one, of rows as JSON; a larger row is one by itself.",
+        "Bytes of one, of rows as JSON: it ends with the row that passes them.",
         "8388608",
     ),
     honoured(

@@ -15,10 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from firn.connector.export.config import ExportConfig
+from firn.connector.export.config import Envelope, ExportConfig, SourceKind
+from firn.exports.checks import QualityError, check_may_move, evaluate, record
 from firn.exports.ledger import ClaimedExport, ExportLedger, SourceState
 from firn.exports.moves.changes_of_stream import stream_changes
-from firn.exports.moves.numbered import move_statement
+from firn.exports.moves.compared import compared_changes, follow_compared
+from firn.exports.moves.cursor import cursor_changes, follow_cursor
+from firn.exports.moves.numbered import Changes, move_statement
 from firn.exports.source import Source
 from firn.snowflake.connection import execute, query
 from firn.snowflake.transactions import transaction
@@ -30,6 +33,8 @@ _MOVED = """
 SELECT COUNT(*) AS MOVED, MIN(BATCH) AS FIRST_BATCH, MAX(BATCH) AS LAST_BATCH, MAX(SHARD) AS LAST_SHARD
 FROM {outbox} WHERE BATCH >= ?
 """
+# What a cursor or a comparison found first, where only changes are wanted: its state alone stays.
+_LEAVE_OUT = "DELETE FROM {outbox} WHERE BATCH >= ?"
 
 
 @dataclass(frozen=True)
@@ -62,32 +67,74 @@ def move(
     """Move all changes of a source that there are now. The session must be used by nothing else meanwhile.
 
     seen: what `firn.exports.asking` said before, to be remembered. Raises FencedError where a newer run has claimed,
-    ClaimAgainError for a lock that did not come or a COMMIT in doubt; else nothing has changed: the stream and the
-    outbox are as they were.
+    ClaimAgainError for a lock that did not come or a COMMIT in doubt, QualityError for rows that fail a check whose
+    action is stop. After every error but a COMMIT in doubt nothing has changed: stream and outbox are as they were.
     """
-    with transaction(connection):
-        before = ledger.number(connection, claimed.epoch, source.name)
-        shards = config.snapshot.shards if before.snapshot else 0
+    step = _Move(connection, ledger, source, config)
+    try:
+        with transaction(connection):
+            before = ledger.number(connection, claimed.epoch, source.name)
+            moved = step.run(before, seen)
+            ledger.advance(connection, claimed.epoch, source.name, moved.state)
+    except QualityError as error:
+        record(connection, ledger.namespace, source, error.batch, error.results)
+        raise
+    return moved
+
+
+@dataclass(frozen=True)
+class _Move:
+    """The statements of one move, inside its transaction."""
+
+    connection: SnowflakeConnection
+    ledger: ExportLedger
+    source: Source
+    config: ExportConfig
+
+    def run(self, before: SourceState, seen: str | None) -> Moved:
+        """Move, check, and work out the state. before: with the number of the first batch in `last_batch`."""
+        base, source = before.last_batch, self.source
+        shards = self.config.snapshot.shards if before.snapshot else 0
         version, versions = before.with_columns(source.columns)
-        statement = move_statement(
-            source,
-            stream_changes(source, config.envelope),
-            base=str(before.last_batch),
-            batch=config.batch,
-            version=version,
-            shards=shards,
-        )
-        execute(connection, statement)
-        (row,) = query(connection, _MOVED.format(outbox=source.outbox), (before.last_batch,))
-        last = int(row["LAST_BATCH"] or before.last_batch)
+        changes = changes_of(source, self.config.envelope, before)
+        batch = self.config.batch
+        statement = move_statement(source, changes, base=str(base), batch=batch, version=version, shards=shards)
+        execute(self.connection, statement)
+        results = evaluate(self.connection, source, base)
+        check_may_move(source, base, results)
+        cursor = self._follow(before)
+        if before.snapshot and self.config.snapshot.initial == "changes only" and source.state:
+            execute(self.connection, _LEAVE_OUT.format(outbox=source.outbox), (base,))
+        (row,) = query(self.connection, _MOVED.format(outbox=source.outbox), (base,))
+        first, last = int(row["FIRST_BATCH"] or base), int(row["LAST_BATCH"] or base)
+        record(self.connection, self.ledger.namespace, source, last, results)
         after = replace(
             before,
             last_batch=last,
+            cursor=cursor,
             columns=versions,
             columns_version=version,
             snapshot=False,
             seen=seen or before.seen,
         )
-        ledger.advance(connection, claimed.epoch, source.name, after)
-    first = int(row["FIRST_BATCH"] or before.last_batch)
-    return Moved(first, last, int(row["MOVED"]), shards, after, new_columns=version != before.columns_version)
+        return Moved(first, last, int(row["MOVED"]), shards, after, new_columns=version != before.columns_version)
+
+    def _follow(self, before: SourceState) -> tuple[str, ...] | None:
+        """Bring the source's own state up to the moved rows; the cursor's position from now on."""
+        match self.source.kind:
+            case SourceKind.CURSOR:
+                return follow_cursor(self.connection, self.source, before.last_batch, before.cursor)
+            case SourceKind.COMPARED:
+                follow_compared(self.connection, self.source, before.last_batch)
+        return before.cursor
+
+
+def changes_of(source: Source, envelope: Envelope, state: SourceState) -> Changes:
+    """The query of a source's changes, by its kind."""
+    match source.kind:
+        case SourceKind.CURSOR:
+            return cursor_changes(source, state)
+        case SourceKind.COMPARED:
+            return compared_changes(source)
+        case _:
+            return stream_changes(source, envelope)

@@ -2,8 +2,8 @@
 
 A query of changes (`changes_of_stream`, `cursor`, `compared`) returns a row a change, with the columns that `Changes`
 names. Here they become rows of the outbox: numbered within their shard, in an order that keeps the changes of a key
-together, DELETE before INSERT; and the numbers are cut so that no batch has more than so many rows or bytes (a row
-that has more is a batch of its own). Numbers never fall; gaps between them are harmless. Sources: window functions
+together, DELETE before INSERT; and the numbers are cut so that no batch has more than so many rows, and each ends
+with the row that passes so many bytes. Numbers never fall; gaps between them are harmless. Sources: window functions
 (https://docs.snowflake.com/en/sql-reference/functions-window-syntax), HASH (.../functions/hash).
 """
 

@@ -13,11 +13,10 @@ from pydantic import SecretStr
 from snowflake.connector import SnowflakeConnection
 
 from firn.connector.export.config import ExportConfig, SourceConfig
-from firn.exports import names
-from firn.exports.history import ensure_history
 from firn.exports.ledger import ClaimedExport, ExportLedger
 from firn.exports.moves.move import Moved, move
-from firn.exports.outbox import ensure_outbox, read, settle, waiting
+from firn.exports.outbox import read, settle, waiting
+from firn.exports.preparation import prepare
 from firn.exports.published import PublishedBatch
 from firn.exports.source import Source
 from firn.exports.sources import discover
@@ -88,16 +87,13 @@ class Export:
         self.ledger = ExportLedger(self.namespace, self.config.name)
 
     def start(self) -> Export:
-        self.ledger.ensure(self.connection)
-        ensure_history(self.connection, self.namespace)
         self.look()
         self.claimed = self.ledger.claim(self.connection, [each.name for each in self.sources], {"run_id": "test"})
         return self
 
     def look(self) -> tuple[Source, ...]:
         self.sources = discover(self.connection, self.config, self.namespace)
-        for each in self.sources:
-            ensure_outbox(self.connection, self.namespace, names.outbox(self.config.name, each.name), each.outbox)
+        prepare(self.connection, self.ledger, self.config, self.sources)
         return self.sources
 
     @property
