@@ -75,7 +75,8 @@ class SourceState:
 
     cursor: exact texts of the cursor columns' maximum; None before the first row. columns: by version;
     columns_version: the newest, 0 before the first move. snapshot: the next move is that of the first rows. seen: what
-    its tables' last change was before the last move (`firn.exports.asking`).
+    its tables' last change was before the last move (`firn.exports.asking`). hashed: the version of the columns that
+    remembered hashes are of (`firn.exports.moves.cursor`).
     """
 
     last_batch: int = 0
@@ -84,6 +85,7 @@ class SourceState:
     columns_version: int = 0
     snapshot: bool = True
     seen: str | None = None
+    hashed: int = 0
 
     def with_columns(self, columns: SourceColumns) -> tuple[int, ColumnVersions]:
         """The version of these columns, and all versions; a new one where they are not those of the newest."""
@@ -94,7 +96,7 @@ class SourceState:
     @property
     def document(self) -> str:
         """What DOCUMENT holds of it."""
-        return json.dumps({"snapshot": self.snapshot, "seen": self.seen})
+        return json.dumps({"snapshot": self.snapshot, "seen": self.seen, "hashed": self.hashed})
 
 
 @dataclass(frozen=True)
@@ -266,4 +268,5 @@ def _state(row: Mapping[str, Any]) -> SourceState:
         columns_version=int(columns.get("newest", 0)),
         snapshot=bool(document.get("snapshot", True)),
         seen=document.get("seen"),
+        hashed=int(document.get("hashed", 0)),
     )

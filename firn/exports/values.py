@@ -44,7 +44,9 @@ def exact(expression: str, type_: ColumnType) -> str:
         return f"HEX_ENCODE({expression})"
     if type_.kind is Kind.FLOAT or (type_.kind is Kind.NUMBER and is_text(type_)):
         return f"TO_VARCHAR({expression})"
-    if type_.kind in _AS_THEY_ARE or type_.kind is Kind.NUMBER:
+    if type_.kind is Kind.NUMBER:
+        return f"{expression}::INTEGER"
+    if type_.kind in _AS_THEY_ARE:
         return expression
     return f"TO_VARIANT({expression})"
 

@@ -5,8 +5,9 @@ The position is the maximum of the cursor columns over all moved rows, one colum
 were moved are remembered by their hash, with their number, and the others are found. A row without a value in a cursor
 column is never found, nor is one that is committed late with a lower value: only a stream finds those.
 
-A hash is of the columns that were exported when it was remembered; where one of them is gone, rows at the maximum are
-moved once more. Sources: SHA2 (https://docs.snowflake.com/en/sql-reference/functions/sha2), ROW_NUMBER, GET.
+Hashes are of the columns that were exported when the maximum was reached, so a column that is added brings no row back;
+where one of them is gone, rows at the maximum are moved once more. Sources: SHA2
+(https://docs.snowflake.com/en/sql-reference/functions/sha2), ROW_NUMBER, GET.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ if TYPE_CHECKING:
 STATE_COLUMNS = "HASH VARCHAR, COPIES NUMBER(19, 0)"
 _CHANGES = """
 SELECT FIRN$FOUND.* FROM (
-  SELECT FIRN$ROWS.*, ROW_NUMBER() OVER (PARTITION BY FIRN$AT_MAXIMUM, FIRN$KNOWN ORDER BY FIRN$HASH) AS FIRN$COPY
+  SELECT FIRN$ROWS.*, ROW_NUMBER() OVER (PARTITION BY FIRN$AT_MAXIMUM, FIRN$HASH ORDER BY FIRN$ROW_ID) AS FIRN$COPY
   FROM ({rows}) FIRN$ROWS
 ) FIRN$FOUND
 LEFT JOIN (SELECT HASH, SUM(COPIES) AS COPIES FROM {state} GROUP BY HASH) FIRN$MOVED
-  ON FIRN$MOVED.HASH = FIRN$FOUND.FIRN$KNOWN
+  ON FIRN$MOVED.HASH = FIRN$FOUND.FIRN$HASH
 WHERE NOT FIRN$AT_MAXIMUM OR FIRN$COPY > COALESCE(FIRN$MOVED.COPIES, 0)
 """
 _ROWS = """
 SELECT 'INSERT' AS FIRN$ACTION, FALSE AS FIRN$ISUPDATE, SHA1(TO_JSON({payload})) AS FIRN$ROW_ID, {key} AS FIRN$KEY,
-  NULL AS FIRN$OLD, {payload} AS FIRN$PAYLOAD, {failed} AS FIRN$FAILED, SHA2(TO_JSON({payload}), 256) AS FIRN$HASH,
-  SHA2(TO_JSON({known}), 256) AS FIRN$KNOWN, ARRAY_CONSTRUCT({position}) AS FIRN$POSITION,
+  NULL AS FIRN$OLD, {payload} AS FIRN$PAYLOAD, {failed} AS FIRN$FAILED,
+  SHA2(TO_JSON(IFF({at_maximum}, {known}, {payload})), 256) AS FIRN$HASH, ARRAY_CONSTRUCT({position}) AS FIRN$POSITION,
   {at_maximum} AS FIRN$AT_MAXIMUM{order}
 FROM {relation} S
 WHERE {since}
@@ -113,7 +114,7 @@ def _column(name: str) -> str:
 
 def _known(source: Source, state: SourceState) -> SourceColumns:
     """The columns that remembered hashes are of, if all of them are still there."""
-    remembered = state.columns.get(state.columns_version, ())
+    remembered = state.columns.get(state.hashed, ())
     there = {column.name for column in source.all_columns}
     return remembered if remembered and all(column.name in there for column in remembered) else source.columns
 

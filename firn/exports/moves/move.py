@@ -103,20 +103,14 @@ class _Move:
         results = evaluate(self.connection, source, base)
         check_may_move(source, base, results)
         cursor = self._follow(before)
+        hashed = before.hashed if cursor == before.cursor else version
         if before.snapshot and self.config.snapshot.initial == "changes only" and source.state:
             execute(self.connection, _LEAVE_OUT.format(outbox=source.outbox), (base,))
         (row,) = query(self.connection, _MOVED.format(outbox=source.outbox), (base,))
         first, last = int(row["FIRST_BATCH"] or base), int(row["LAST_BATCH"] or base)
         record(self.connection, self.ledger.namespace, source, last, results)
-        after = replace(
-            before,
-            last_batch=last,
-            cursor=cursor,
-            columns=versions,
-            columns_version=version,
-            snapshot=False,
-            seen=seen or before.seen,
-        )
+        after = replace(before, last_batch=last, cursor=cursor, snapshot=False, seen=seen or before.seen, hashed=hashed)
+        after = replace(after, columns=versions, columns_version=version)
         return Moved(first, last, int(row["MOVED"]), shards, after, new_columns=version != before.columns_version)
 
     def _follow(self, before: SourceState) -> tuple[str, ...] | None:

@@ -63,9 +63,9 @@ def connection(local: Local) -> Iterator[SnowflakeConnection]:
         yield opened
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def schema(connection: SnowflakeConnection) -> Namespace:
-    """A schema of the test's own, which is the session's."""
+    """A schema of the module's own, which is the session's; each test makes its tables anew."""
     name = f"S_{uuid.uuid4().hex[:8].upper()}"
     execute(connection, f"CREATE SCHEMA D.{name}")
     execute(connection, f"USE SCHEMA D.{name}")
@@ -136,9 +136,10 @@ def _read(text: str | None) -> Any:
 
 @pytest.fixture
 def new_export(connection: SnowflakeConnection, schema: Namespace) -> Callable[..., Export]:
-    """Makes exports in the schema, each begun; `more` are fields of `ExportConfig`."""
+    """Makes exporters of one export in the schema, each begun; `more` are fields of `ExportConfig`."""
+    own = f"export-{uuid.uuid4().hex[:8]}"
 
-    def make(*sources: SourceConfig, name: str = "orders", **more: Any) -> Export:
+    def make(*sources: SourceConfig, name: str = own, **more: Any) -> Export:
         return Export(connection, schema, ExportConfig(name, sources, **more)).start()
 
     return make

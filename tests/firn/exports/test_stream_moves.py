@@ -32,8 +32,11 @@ ONE = SnapshotConfig(shards=1)
 
 @pytest.fixture
 def orders(connection, schema):
-    execute(connection, "CREATE TABLE ORDERS (ID NUMBER(10, 0) NOT NULL, STATUS VARCHAR, CHANGED TIMESTAMP_NTZ(9))")
-    execute(connection, "CREATE STREAM ORDERS_CHANGES ON TABLE ORDERS")
+    execute(
+        connection,
+        "CREATE OR REPLACE TABLE ORDERS (ID NUMBER(10, 0) NOT NULL, STATUS VARCHAR, CHANGED TIMESTAMP_NTZ(9))",
+    )
+    execute(connection, "CREATE OR REPLACE STREAM ORDERS_CHANGES ON TABLE ORDERS")
 
 
 def insert(connection, *rows: tuple[int, str]) -> None:
@@ -64,7 +67,7 @@ def test_inserts_travel_from_the_stream_through_the_outbox_into_the_history(conn
     ]
     assert rows[0]["PAYLOAD"] == {"ID": 1, "STATUS": "new", "CHANGED": "2024-01-02T03:04:05.123456000"}
     assert not waiting(connection, export.source).shards
-    (kept,) = read_history(connection, export.namespace, "orders")
+    (kept,) = read_history(connection, export.namespace, export.config.name)
     assert (kept["SOURCE"], kept["BATCH"], kept["ROW_COUNT"]) == ("orders", moved.first_batch, 2)
 
 
@@ -239,7 +242,7 @@ def test_a_settled_batch_is_settled_once_whatever_is_repeated(connection, orders
     done = PublishedBatch(moved.first_batch, 1, 1, bytes=9, offsets=offsets)
     for _ in range(2):
         settle(connection, export.ledger, export.claimed, export.source, 1, [done])
-    (kept,) = read_history(connection, export.namespace, "orders")
+    (kept,) = read_history(connection, export.namespace, export.config.name)
     assert (kept["BYTES"], kept["OFFSETS"]) == (9, {"order-status": {"0": [4, 5]}})
 
 
@@ -276,7 +279,7 @@ def test_a_check_that_stops_leaves_the_stream_as_it_is_and_is_written_down(conne
         export.move()
     assert has_data(connection, export.source).has_data
     assert not waiting(connection, export.source).shards
-    results = read_checks(connection, export.namespace, "orders")
+    results = read_checks(connection, export.namespace, export.config.name)
     assert [(row["CHECK_NAME"], row["ROW_COUNT"], row["FAILED"]) for row in results] == [
         ("known", 2, 1),
         ("short", 2, 1),
@@ -312,10 +315,11 @@ def test_an_export_with_nothing_to_send_keeps_no_warehouse_awake(connection, ord
 def test_every_type_arrives_exactly(connection, schema, new_export) -> None:
     execute(
         connection,
-        "CREATE TABLE EVERY (ID NUMBER(38, 0), P NUMBER(12, 2), N NUMBER(15, 0), F FLOAT, B BINARY, BO BOOLEAN, D DATE,"
-        " TM TIME(9), TS TIMESTAMP_NTZ(9), TZ TIMESTAMP_TZ(9), V VARIANT, A ARRAY, O OBJECT, T VARCHAR)",
+        "CREATE OR REPLACE TABLE EVERY (ID NUMBER(38, 0), P NUMBER(12, 2), N NUMBER(15, 0), F FLOAT, B BINARY, "
+        "BO BOOLEAN, D DATE, TM TIME(9), TS TIMESTAMP_NTZ(9), TZ TIMESTAMP_TZ(9), V VARIANT, A ARRAY, O OBJECT, "
+        "T VARCHAR)",
     )
-    execute(connection, "CREATE STREAM EVERY_CHANGES ON TABLE EVERY")
+    execute(connection, "CREATE OR REPLACE STREAM EVERY_CHANGES ON TABLE EVERY")
     export = new_export(SourceConfig("every", SourceKind.STREAM, ("EVERY_CHANGES",)))
     execute(
         connection,
