@@ -19,10 +19,9 @@ from firn.errors import ClaimAgainError
 from firn.exports import names
 from firn.exports.asking import has_data
 from firn.exports.context import ExportContext
-from firn.exports.history import ensure_history
 from firn.exports.ledger import ClaimedExport, ExportLedger, SourceState
 from firn.exports.moves.move import move
-from firn.exports.outbox import ensure_outbox
+from firn.exports.preparation import prepare
 from firn.exports.source import Source
 from firn.exports.sources import discover
 from firn.exports.streams import find_stream
@@ -68,13 +67,12 @@ class Epoch:
 
     def __init__(self, context: ExportContext, parts: RunParts) -> None:
         self._context, self._parts, self._config = context, parts, context.config
+        self._prepared: set[str] = set()
 
     def run(self) -> None:
         """Claim, and pass until there is nothing more (`once`) or the run stops. Raises why it ended otherwise."""
         ledger = self._parts.ledger
         with connect(self._context.login, query_tag=names.query_tag(self._config.name)) as connection:
-            ledger.ensure(connection)
-            ensure_history(connection, ledger.namespace)
             sources = self._found(connection)
             if not self._config.allow_loop:
                 refuse_loops(find_loops(connection, ledger.namespace, sources.values()))
@@ -83,11 +81,12 @@ class Epoch:
             _Passes(self._context, self._parts, connection, claimed, sources, self._found).run()
 
     def _found(self, connection: SnowflakeConnection) -> dict[str, Source]:
-        """The sources as they are now, each with its outbox."""
-        namespace = self._parts.ledger.namespace
-        found = {each.name: each for each in discover(connection, self._config, namespace)}
-        for each in found.values():
-            ensure_outbox(connection, namespace, names.outbox(self._config.name, each.name), each.outbox)
+        """The sources as they are now, each with what it needs in Snowflake."""
+        ledger = self._parts.ledger
+        found = {each.name: each for each in discover(connection, self._config, ledger.namespace)}
+        if new := [each for each in found.values() if each.name not in self._prepared]:
+            prepare(connection, ledger, self._config, new)
+        self._prepared |= found.keys()
         return found
 
     def _claim(self, connection: SnowflakeConnection, sources: Mapping[str, Source]) -> ClaimedExport:
