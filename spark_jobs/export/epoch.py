@@ -71,7 +71,6 @@ class Epoch:
 
     def run(self) -> None:
         """Claim, and pass until there is nothing more (`once`) or the run stops. Raises why it ended otherwise."""
-        ledger = self._parts.ledger
         with connect(self._context.login, query_tag=names.query_tag(self._config.name)) as connection:
             sources = self._found(connection)
             if not self._config.allow_loop:
