@@ -74,7 +74,7 @@ class Epoch:
         with connect(self._context.login, query_tag=names.query_tag(self._config.name)) as connection:
             sources = self._found(connection)
             if not self._config.allow_loop:
-                refuse_loops(find_loops(connection, ledger.namespace, sources.values()))
+                refuse_loops(find_loops(connection, self._parts.ledger.namespace, sources.values()))
             ensure_topics(cluster.admin_client(self._context.kafka), self._config, sources.values())
             claimed = self._claim(connection, sources)
             _Passes(self._context, self._parts, connection, claimed, sources, self._found).run()
