@@ -1,4 +1,4 @@
-"""What a new stack holds before anybody used it: three secrets, and Snowflake's first objects, roles and user.
+"""What a new stack holds before anybody used it: four secrets, and Snowflake's first objects, roles and user.
 
 Names are those of the seed document (the course the project follows). Values are made fresh for each stack and exist
 nowhere else than in its Secrets Manager.
@@ -25,6 +25,8 @@ from firn_local.servers.schema_registry import registry_url
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
 
+ANALYSTS_LOGIN = "snowflake/analytics-developer"
+"""The secret of a login of its own for dbt or `firn sql` (FIRN_DBT_SECRET_ID, FIRN_SQL_SECRET_ID)."""
 # The grants a data platform team would make with Terraform (infra/), and no more: the connector writes, the analyst
 # reads and builds models in schemas of their own. The service user holds both roles because one machine has one person.
 _SNOWFLAKE_SQL = """\
@@ -57,6 +59,10 @@ CREATE USER IF NOT EXISTS SVC_KAFKA_CONNECTOR TYPE = SERVICE RSA_PUBLIC_KEY = '{
 GRANT ROLE SVC_KAFKA_CONNECTOR TO USER SVC_KAFKA_CONNECTOR;
 GRANT ROLE ANALYTICS_DEVELOPER TO USER SVC_KAFKA_CONNECTOR;
 
+CREATE USER IF NOT EXISTS ANALYTICS_DEVELOPER TYPE = SERVICE RSA_PUBLIC_KEY = '{analysts_key}'
+    DEFAULT_ROLE = ANALYTICS_DEVELOPER DEFAULT_WAREHOUSE = INGEST_WH;
+GRANT ROLE ANALYTICS_DEVELOPER TO USER ANALYTICS_DEVELOPER;
+
 CREATE USER IF NOT EXISTS {admin} TYPE = PERSON DEFAULT_ROLE = ACCOUNTADMIN DEFAULT_WAREHOUSE = INGEST_WH;
 ALTER USER {admin} SET RSA_PUBLIC_KEY = '{admin_key}';
 GRANT ROLE ACCOUNTADMIN TO USER {admin};
@@ -74,7 +80,8 @@ def seed_secrets(home: Home) -> None:
     wanted: list[tuple[str, dict[str, str], Callable[[], dict[str, str]]]] = [
         (settings.kafka_secret_id, {"bootstrap_servers": home.address("kafka")}, _api_key),
         (settings.registry_secret_id, {"url": registry_url(home)}, _api_key),
-        (settings.snowflake_secret_id, {"url": home.url("snowflake")}, _service_user),
+        (settings.snowflake_secret_id, {"url": home.url("snowflake")}, lambda: _login("SVC_KAFKA_CONNECTOR")),
+        (ANALYSTS_LOGIN, {"url": home.url("snowflake")}, lambda: _login("ANALYTICS_DEVELOPER")),
     ]
     for secret_id, endpoint, fresh in wanted:
         try:
@@ -88,14 +95,20 @@ def seed_secrets(home: Home) -> None:
 
 
 def snowflake_sql(home: Home) -> str:
-    """Snowflake's first statements, with the public halves of the service user's and the administrator's key.
-
-    Holds no credential.
-    """
+    """Snowflake's first statements, with the public halves of the users' keys. Holds no credential."""
     settings = home.settings()
-    secret = read_secret(settings, settings.snowflake_secret_id, SnowflakeSecret)
-    service = public_key(secret.private_key, secret.private_key_passphrase)
-    return _SNOWFLAKE_SQL.format(public_key=service, admin=ADMIN_USER, admin_key=public_key(ensure_key(home)))
+    keys = []
+    for secret_id in (settings.snowflake_secret_id, ANALYSTS_LOGIN):
+        secret = read_secret(settings, secret_id, SnowflakeSecret)
+        keys.append(public_key(secret.private_key, secret.private_key_passphrase))
+    return first_statements(*keys, public_key(ensure_key(home)))
+
+
+def first_statements(service_key: str, analysts_key: str, admin_key: str) -> str:
+    """Database, schema, warehouse, roles, grants, and the users with these public keys."""
+    return _SNOWFLAKE_SQL.format(
+        public_key=service_key, analysts_key=analysts_key, admin=ADMIN_USER, admin_key=admin_key
+    )
 
 
 def public_key(private_key: SecretStr, passphrase: SecretStr | None = None) -> str:
@@ -127,9 +140,9 @@ def _api_key() -> dict[str, str]:
     return {"api_key": "".join(secrets.choice(alphabet) for _ in range(16)), "api_secret": secrets.token_urlsafe(48)}
 
 
-def _service_user() -> dict[str, str]:
-    user = role = "SVC_KAFKA_CONNECTOR"
-    return {"account": ACCOUNT, "user": user, "role": role, "warehouse": "INGEST_WH", "private_key": new_private_key()}
+def _login(user: str) -> dict[str, str]:
+    """A user whose role has the same name."""
+    return {"account": ACCOUNT, "user": user, "role": user, "warehouse": "INGEST_WH", "private_key": new_private_key()}
 
 
 def _client(home: Home) -> SecretsManagerClient:

@@ -24,6 +24,7 @@ _CALLS = frozenset({
     "array_distinct", "array_except", "array_intersection", "array_insert", "array_remove", "array_remove_at",
     "array_slice", "array_reverse", "array_flatten",
 })  # fmt: skip
+_FLATTENED = frozenset({"flatten_each", "flatten_all"})
 _TEXT_LIKE = (exp.Concat, exp.DPipe, exp.Upper, exp.Lower, exp.Trim, exp.Substring)
 _ANY_OF = (exp.Coalesce, exp.Case, exp.If, exp.Nullif, exp.Max, exp.Min, exp.AnyValue)
 
@@ -38,6 +39,8 @@ def is_variant(node: Expr) -> bool:
         return any(is_variant(value) for value in _values_of(node))
     if isinstance(node, exp.Identifier):
         return _is_element(node)
+    if isinstance(node, exp.Column):
+        return _is_flattened(node)
     if isinstance(node, exp.Anonymous) and node.name == "json_array":
         return True
     return isinstance(node, _MAKES_VARIANT) or is_call(node, _CALLS)
@@ -59,6 +62,18 @@ def _is_element(name: exp.Identifier) -> bool:
     """Whether it is the parameter of a lambda function: an element of an array."""
     function = name.find_ancestor(exp.Lambda)
     return function is not None and any(each.name == name.name for each in function.expressions)
+
+
+def _is_flattened(column: exp.Column) -> bool:
+    """Whether it is VALUE or THIS of a FLATTEN of its query."""
+    select = column.find_ancestor(exp.Select)
+    if column.name.upper() not in {"VALUE", "THIS"} or select is None:
+        return False
+    sources = [join.this for join in select.args.get("joins") or []] + (select.args.get("laterals") or [])
+    if (first := select.args.get("from_")) is not None:
+        sources.append(first.this)
+    flattened = [each for each in sources if is_call(each.this, _FLATTENED) or isinstance(each.this, exp.Explode)]
+    return any(not column.table or column.table.upper() == each.alias_or_name.upper() for each in flattened)
 
 
 def text(value: Expr) -> Expr:

@@ -11,6 +11,11 @@ from tests.firn_local.snowflake.in_process import Connection, InProcess, run
 
 CASES: list[tuple[str, list[tuple[Any, ...]]]] = [
     (
+        "SELECT SUM(f.value), MAX(f.value) FROM TABLE(FLATTEN(INPUT => PARSE_JSON('[4, 9, 10]'))) f WHERE f.value > 5",
+        [(19.0, "10")],
+    ),
+    ("SELECT value FROM TABLE(FLATTEN(PARSE_JSON('[\"a\", \"b\"]'))) WHERE value = 'b'", [('"b"',)]),
+    (
         "SELECT f.INDEX, f.VALUE::INT, f.KEY, f.PATH FROM TABLE(FLATTEN(INPUT => PARSE_JSON('[1,77]'))) f ORDER BY 1",
         [(0, 1, None, "[0]"), (1, 77, None, "[1]")],
     ),
