@@ -18,6 +18,7 @@ from pydantic import SecretStr
 from firn.errors import TerminalError
 from firn.keys import private_key_der
 from firn.secrets import SnowflakeSecret, read_secret
+from firn.settings import Settings
 from firn_local.admin import ACCOUNT, ADMIN_USER, ensure_key, new_private_key
 from firn_local.home import AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, Home
 from firn_local.servers.schema_registry import registry_url
@@ -97,11 +98,13 @@ def seed_secrets(home: Home) -> None:
 def snowflake_sql(home: Home) -> str:
     """Snowflake's first statements, with the public halves of the users' keys. Holds no credential."""
     settings = home.settings()
-    keys = []
-    for secret_id in (settings.snowflake_secret_id, ANALYSTS_LOGIN):
-        secret = read_secret(settings, secret_id, SnowflakeSecret)
-        keys.append(public_key(secret.private_key, secret.private_key_passphrase))
-    return first_statements(*keys, public_key(ensure_key(home)))
+    service, analysts = (_public_key(settings, name) for name in (settings.snowflake_secret_id, ANALYSTS_LOGIN))
+    return first_statements(service, analysts, public_key(ensure_key(home)))
+
+
+def _public_key(settings: Settings, secret_id: str) -> str:
+    secret = read_secret(settings, secret_id, SnowflakeSecret)
+    return public_key(secret.private_key, secret.private_key_passphrase)
 
 
 def first_statements(service_key: str, analysts_key: str, admin_key: str) -> str:
