@@ -12,6 +12,7 @@ from typing import Protocol
 
 from firn_local.snowflake.privileges.requirements import ACCOUNT, Need, Needs
 from firn_local.snowflake.privileges.role_grants import Held, RoleGrants
+from firn_local.snowflake.sql.full_names import own_name
 from firn_local.snowflake.sql.sql_errors import compilation_error, missing, sql_error
 
 INSUFFICIENT = (3001, "42501")
@@ -187,7 +188,7 @@ def _absent(kind: str, name: str) -> Exception:
 
 def _insufficient(session: Actor, kind: str, name: str) -> Exception:
     what = "account" if kind == ACCOUNT else kind.lower()
-    shown = session.account_name if kind == ACCOUNT else name.rpartition(".")[2]
+    shown = session.account_name if kind == ACCOUNT else own_name(name)
     return sql_error(
         INSUFFICIENT, f"SQL access control error:\nInsufficient privileges to operate on {what} '{shown}'."
     )

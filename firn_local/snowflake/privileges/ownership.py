@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from firn_local.snowflake.privileges.grant_table import Grant
 from firn_local.snowflake.privileges.role_grants import RoleGrants
+from firn_local.snowflake.sql.full_names import around
 from firn_local.snowflake.sql.statement import Statement
 
 _OWNED = {"TABLE", "VIEW", "STAGE", "SCHEMA", "FILE FORMAT", "SEQUENCE", "FUNCTION"}
@@ -34,7 +35,7 @@ def record_owner(grants: RoleGrants, role: str, kind: str, name: str, *, replace
     if grants.now().owner(kind, name) is not None:
         return
     grants.table.own(kind, name, role)
-    schema = name.rpartition(".")[0]
+    schema = around(name)
     future = grants.now().granted(f"FUTURE {kind}S IN SCHEMA", schema) if kind != "SCHEMA" else []
     future = future or grants.now().granted(f"FUTURE {kind}S IN DATABASE", name.partition(".")[0])
     for grant in future:

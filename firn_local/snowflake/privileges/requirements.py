@@ -15,6 +15,7 @@ from fakesnow.transforms import stage
 from sqlglot import Expr, exp
 
 from firn_local.snowflake.metering.compute import Compute, compute_of
+from firn_local.snowflake.sql.full_names import around
 from firn_local.snowflake.sql.statement import Statement
 from firn_local.snowflake.sql.tokenizer import Tokenizer
 
@@ -126,7 +127,7 @@ def to_create(statement: Statement) -> Iterator[Need]:
     create = statement.expression
     kind = str(create.args.get("kind"))
     for name in statement.target_objects():
-        parent = name.rpartition(".")[0]
+        parent = around(name)
         parent_kind = "DATABASE" if kind in _ON_DATABASE else "SCHEMA"
         # Anybody who may use a schema may make temporary tables in it.
         temporary = kind == "TABLE" and create.find(exp.TemporaryProperty) is not None
@@ -146,7 +147,7 @@ def to_own(statement: Statement) -> Iterator[Need]:
         yield Need(("OWNERSHIP",), kind, name)
     for action in statement.expression.args.get("actions") or []:
         if isinstance(action, exp.AlterRename):
-            yield Need((f"CREATE {kind}",), "SCHEMA", statement.full_name(action.this).rpartition(".")[0])
+            yield Need((f"CREATE {kind}",), "SCHEMA", around(statement.full_name(action.this)))
 
 
 def to_alter_table(statement: Statement) -> Iterator[Need]:

@@ -25,6 +25,7 @@ from firn_local.snowflake.engine.family import Family
 from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import enforcement, ownership
 from firn_local.snowflake.privileges.requirements import Need
+from firn_local.snowflake.sql.full_names import around, own_name
 from firn_local.snowflake.sql.result_set import TEXT, TIME, ResultSet
 from firn_local.snowflake.sql.sql_errors import SYNTAX, compilation_error, duplicate, missing, unsupported
 from firn_local.snowflake.sql.tokenizer import Tokenizer
@@ -61,7 +62,7 @@ class _Wanted:
 
 def _create(session: Session, sql: str) -> ResultSet:
     wanted = _parsed(session, sql)
-    enforcement.demand(session, Need(("CREATE STREAM",), "SCHEMA", wanted.name.rpartition(".")[0]))
+    enforcement.demand(session, Need(("CREATE STREAM",), "SCHEMA", around(wanted.name)))
     session.transactions.commit()
     with _locked(session, wanted), session.ddl():
         answer = _create_inside(session, wanted)
@@ -85,7 +86,7 @@ def _locked(session: Session, wanted: _Wanted) -> Iterator[None]:
 
 
 def _create_inside(session: Session, wanted: _Wanted) -> ResultSet:
-    streams, short = session.account.streams, wanted.name.rpartition(".")[2]
+    streams, short = session.account.streams, own_name(wanted.name)
     old = streams.named(wanted.name)
     _refuse_what_is_there(session, wanted, old)
     if old is not None and wanted.if_absent:
@@ -138,13 +139,13 @@ def _refuse_what_is_there(session: Session, wanted: _Wanted, old: Stream | None)
     """A stream shares its name with no other stream, table or view."""
     if old is None:
         if session.store.query(_RELATION, wanted.name.split(".", 2)):
-            raise duplicate(wanted.name.rpartition(".")[2])
+            raise duplicate(own_name(wanted.name))
         return
     enforcement.refuse_unseen(session, "STREAM", wanted.name)
     if wanted.replace:
         enforcement.demand(session, Need(("OWNERSHIP",), "STREAM", wanted.name))
     elif not wanted.if_absent:
-        raise duplicate(wanted.name.rpartition(".")[2])
+        raise duplicate(own_name(wanted.name))
 
 
 def _made(session: Session, wanted: _Wanted) -> Stream:

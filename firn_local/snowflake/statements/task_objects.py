@@ -20,6 +20,7 @@ from firn_local.snowflake.engine.login_session import Session
 from firn_local.snowflake.privileges import enforcement, ownership, principal_table
 from firn_local.snowflake.privileges.requirements import Need, on_account
 from firn_local.snowflake.sql import parsing
+from firn_local.snowflake.sql.full_names import around, own_name
 from firn_local.snowflake.sql.result_set import TEXT, TIME, ResultSet
 from firn_local.snowflake.sql.sql_errors import SYNTAX, compilation_error, duplicate, sql_error, unsupported
 from firn_local.snowflake.sql.tokenizer import Tokenizer, statements_of_block
@@ -57,9 +58,9 @@ def _create(session: Session, sql: str) -> ResultSet:
     tokens.expect("TASK")
     if_absent = tokens.skip("IF", "NOT", "EXISTS")
     name = session.full_name(tokens.name())
-    short = name.rpartition(".")[2]
+    short = own_name(name)
     tasks = session.account.tasks
-    enforcement.demand(session, Need(("CREATE TASK",), "SCHEMA", name.rpartition(".")[0]))
+    enforcement.demand(session, Need(("CREATE TASK",), "SCHEMA", around(name)))
     with session.ddl():
         old = tasks.named(name)
         if old is not None:
