@@ -79,7 +79,8 @@ class Serializer:
 
     def messages(self, change: Change) -> list[Output]:
         """The messages of a row: none where the row function leaves it out. Raises RowError, and registry's errors."""
-        if change.failed and (broken := self._letter_checks.intersection(orjson.loads(change.failed))):
+        checks = self._letter_checks
+        if checks and change.failed and (broken := checks.intersection(orjson.loads(change.failed))):
             raise RowError("quality check", f"the row does not meet {', '.join(sorted(broken))}")
         layout = self._layout(change.version)
         try:

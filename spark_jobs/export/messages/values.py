@@ -182,7 +182,10 @@ def _integer(bits: int, name: str) -> Convert:
     limit = 1 << (bits - 1)
 
     def convert(value: Any) -> int:
-        number = value if type(value) is int else unscaled(value, _WHOLE)
+        if type(value) is str and value.isdecimal():
+            number = int(value)
+        else:
+            number = value if type(value) is int else unscaled(value, _WHOLE)
         if not -limit <= number < limit:
             raise _not(name, value)
         return number
