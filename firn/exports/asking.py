@@ -30,6 +30,16 @@ class Standing:
     seen: str | None = None
 
 
+def outbox_has_data(connection: SnowflakeConnection, source: Source, seen: str | None = None) -> Standing:
+    """Ask about an outbox that a task of Snowflake fills. seen: what it said before it was last read.
+
+    Settling changes it too, so what was published once is asked about once more.
+    """
+    sql = f"SELECT {_TABLE.format(name=text_literal(source.outbox))} AS A0"
+    now = str(query(connection, sql)[0]["A0"])
+    return Standing(has_data=now != seen, seen=now)
+
+
 def has_data(connection: SnowflakeConnection, source: Source, seen: str | None = None) -> Standing:
     """Ask about a source. seen: what the tables said before the last move; None: nothing was moved yet.
 

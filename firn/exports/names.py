@@ -1,7 +1,8 @@
 """Names of what an export keeps in Snowflake: outboxes, states, streams and tasks. Pure.
 
-An export's name has no dot (`firn.connector.readers.NAME`), so `<export>.<source>` names one source of one export, and
-what is named after it, in double quotes, never meets another's.
+An export's name has no slash (`firn.connector.readers.NAME`), so `<export>/<source>` names one source of one export,
+and what is named after it, in double quotes, never meets another's. Dots of a source's name become slashes: a name that
+holds dots is hard to read in SHOW.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ def query_tag(export: str) -> str:
 
 
 def _named(prefix: str, export: str, source: str) -> str:
-    name = f"{prefix}_{export}.{source}"
-    if len(name) <= MAX_NAME:
+    exact = f"{prefix}_{export}/{source}"
+    name = exact.replace(".", "/")
+    if "/" not in source and len(name) <= MAX_NAME:
         return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]
+    digest = hashlib.sha256(exact.encode()).hexdigest()[:_DIGITS]
     return f"{name[: MAX_NAME - _DIGITS - 1]}-{digest}"

@@ -17,13 +17,15 @@ from firn.exports.ledger import ExportLedger
 from firn.exports.moves import compared, cursor
 from firn.exports.outbox import ensure_outbox
 from firn.exports.source import Source
-from firn.exports.streams import create_stream, find_stream
+from firn.exports.streams import create_stream, drop_stream, find_stream
+from firn.exports.tasks import remove_task
 from firn.snowflake.connection import execute
 from firn.snowflake.tables import make_unless_there
 
 if TYPE_CHECKING:
     from snowflake.connector import SnowflakeConnection
 
+_DROP = "DROP TABLE IF EXISTS {table}"
 _CREATE_STATE = "CREATE TABLE {state} ({columns})"
 
 
@@ -43,6 +45,18 @@ def prepare(
         _ensure_stream(connection, config, source)
 
 
+def remove(connection: SnowflakeConnection, ledger: ExportLedger, source: Source) -> None:
+    """Drop what an export made for a source: task, outbox, state, and the stream of a table. What waits is lost.
+
+    A stream that somebody made stays, and so do the rows of the source in the history.
+    """
+    remove_task(connection, ledger, source)
+    for table in filter(None, (source.outbox, source.state)):
+        execute(connection, _DROP.format(table=table))
+    if source.makes_stream and source.stream is not None:
+        drop_stream(connection, source.stream)
+
+
 def _ensure_state(connection: SnowflakeConnection, ledger: ExportLedger, source: Source) -> None:
     if not source.state:
         return
@@ -55,7 +69,7 @@ def _ensure_state(connection: SnowflakeConnection, ledger: ExportLedger, source:
 def _ensure_stream(connection: SnowflakeConnection, config: ExportConfig, source: Source) -> None:
     """The stream of a table that the export follows; one that somebody made stays theirs."""
     stream, base = source.stream, source.base
-    if source.kind is not SourceKind.TABLES or stream is None or base is None:
+    if not source.makes_stream or stream is None or base is None:
         return
     if find_stream(connection, stream) is None:
         initial = config.snapshot.initial == "rows"

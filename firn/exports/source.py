@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firn.connector.export.config import SourceConfig, SourceKind
+from firn.exports import names
 from firn.exports.columns import SourceColumn, SourceColumns, stored_column
 from firn.snowflake.identifiers import FullName
 
@@ -50,6 +51,11 @@ class Source:
     def asks_streams(self) -> bool:
         """Whether what is asked are streams; else tables and views."""
         return self.kind in (SourceKind.STREAM, SourceKind.TABLES, SourceKind.QUERY)
+
+    @property
+    def makes_stream(self) -> bool:
+        """Whether the export makes the stream, and may remove it; one that somebody made stays theirs."""
+        return self.stream is not None and self.stream[2] == names.stream(self.export, self.name)
 
     @property
     def key(self) -> SourceColumns:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 _SHOW = "SHOW STREAMS LIKE '{pattern}' IN SCHEMA {schema}"
 _CREATE = "CREATE STREAM IF NOT EXISTS {stream} ON {kind} {base}{initial} COMMENT = {comment}"
+_REPLACE = """
+CREATE OR REPLACE STREAM {stream} COPY GRANTS ON {kind} {base}{append_only} SHOW_INITIAL_ROWS = TRUE COMMENT = {comment}
+"""
+_APPEND_ONLY = " APPEND_ONLY = TRUE"
 _DROP = "DROP STREAM IF EXISTS {stream}"
 _INITIAL = " SHOW_INITIAL_ROWS = TRUE"
 _COMMENT = "firn export {export}, source {source}"
@@ -36,6 +40,7 @@ class StreamInfo:
     stale: bool
     stale_after: datetime | None
     comment: str = ""
+    append_only: bool = False
 
 
 def find_stream(connection: SnowflakeConnection, name: FullName) -> StreamInfo | None:
@@ -56,6 +61,7 @@ def find_stream(connection: SnowflakeConnection, name: FullName) -> StreamInfo |
         str(row["stale"]).lower() == "true",
         after.astimezone(UTC) if isinstance(after, datetime) else None,
         str(row["comment"] or ""),
+        str(row["mode"]).upper() == "APPEND_ONLY",
     )
 
 
@@ -92,6 +98,24 @@ def create_stream(
             base=written(base),
             initial=_INITIAL if initial else "",
             comment=comment,
+        ),
+    )
+
+
+def replace_stream(connection: SnowflakeConnection, stream: FullName, *, source: str) -> None:
+    """Make a stream again that first returns the rows that are there now; its kind, comment and grants stay.
+
+    Raises ConfigError where there is none.
+    """
+    found = require_stream(connection, stream, source)
+    execute(
+        connection,
+        _REPLACE.format(
+            stream=written(stream),
+            kind="VIEW" if found.is_view else "TABLE",
+            base=written(found.base),
+            append_only=_APPEND_ONLY if found.append_only else "",
+            comment=text_literal(found.comment),
         ),
     )
 
