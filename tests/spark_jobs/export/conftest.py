@@ -35,6 +35,7 @@ from firn_local.snowflake.metering.meter import FastClock
 from firn_local.snowflake.server.serving import served
 from spark_jobs.export import worker
 from spark_jobs.export.run import ExportRun
+from spark_jobs.spark.engine import Engine
 
 T = TypeVar("T")
 
@@ -88,6 +89,7 @@ class World:
     more: dict[str, Any] = field(default_factory=dict)
     source: dict[str, Any] = field(default_factory=dict)
     registry: RegistryLogin | None = None
+    engine: Engine = field(default_factory=HereEngine)
 
     @property
     def topic(self) -> str:
@@ -127,7 +129,7 @@ class World:
 
     def run(self, *, once: bool = True, stop: threading.Event | None = None) -> ExportReport:
         """Run the export; `once`: until all is published."""
-        return ExportRun(self.context, HereEngine(), once=once, stop=stop or threading.Event()).run()
+        return ExportRun(self.context, self.engine, once=once, stop=stop or threading.Event()).run()
 
     def messages(self, topic: str | None = None) -> list[Message]:
         """All committed records of a topic, as a plain consumer reads them, partition by partition."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Message
 
+from spark_jobs.spark.engine import Engine
 from tests.spark_jobs.export.conftest import World
 
 pytestmark = pytest.mark.stack
@@ -53,6 +54,15 @@ def test_every_message_is_found_by_its_batch_and_offset(world: World) -> None:
         assert headers["firn.batch"] == str(batch).encode()
         assert headers["firn.action"] == b"INSERT"
         assert headers["firn.row_id"]
+
+
+def test_tasks_run_on_spark(world: World, spark: Engine) -> None:
+    world.engine = spark
+    world.sql("INSERT INTO ORDERS SELECT SEQ4(), 'new', 1 FROM TABLE(GENERATOR(ROWCOUNT => 2500))")
+    report = world.run()
+    assert (report.rows, report.batches) == (2500, 3)
+    assert len(world.messages()) == 2500
+    assert world.waiting() == 0
 
 
 def test_a_run_with_nothing_new_publishes_nothing(world: World) -> None:
