@@ -29,6 +29,12 @@ pytestmark = [pytest.mark.stack, pytest.mark.full, pytest.mark.timeout(3000)]
 
 KILLS, SEED = 20, 20_261_122
 LATEST = "SELECT ORDER_ID, ORDER_STATUS FROM FCT_ORDERS"
+ADD = """
+INSERT INTO FCT_ORDERS (ORDER_ID, CUSTOMER_ID, ORDER_STATUS, IS_FINAL, ORDER_TOTAL, FIRST_EVENT_AT, LAST_EVENT_AT,
+                        EVENT_COUNT, LOADED_AT)
+SELECT {new}, CUSTOMER_ID, 'NEW', IS_FINAL, ORDER_TOTAL, FIRST_EVENT_AT, LAST_EVENT_AT, EVENT_COUNT, LOADED_AT
+FROM FCT_ORDERS LIMIT 1
+"""
 _SPREAD_SECONDS = 4.0
 """From the driver's claim a kill comes within so many seconds: in a move, a Kafka transaction, a settle, or idle."""
 
@@ -129,7 +135,7 @@ def test_every_change_arrives_once_and_in_order_through_twenty_kills(stack, expo
         new = str(1_000_000_000 + number)
         sql(settings, f"UPDATE FCT_ORDERS SET ORDER_STATUS = 'KILLED-{number}' WHERE ORDER_ID = {updated}")
         sql(settings, f"DELETE FROM FCT_ORDERS WHERE ORDER_ID = {deleted}")
-        sql(settings, f"INSERT INTO FCT_ORDERS (ORDER_ID, ORDER_STATUS) VALUES ({new}, 'NEW')")
+        sql(settings, ADD.format(new=new))
         expected[updated].append(f"KILLED-{number}")
         expected[deleted].append(None)
         expected[new] = ["NEW"]
