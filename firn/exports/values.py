@@ -1,11 +1,10 @@
 """How a column's value is written into a VARIANT so that none of it is lost, as SQL. Pure.
 
-JSON numbers carry 15 digits safely (Snowflake prints the others of a FLOAT, and many readers of a NUMBER, rounded), and
-a VARIANT holds a date or a time as text anyway. So: whole numbers of up to 15 digits as numbers; other numbers as text;
-dates and times as ISO texts with 9 digits behind the second; BINARY as hexadecimal digits; VARIANT, ARRAY, OBJECT as
-they are. `VALUE_FORMS` of docs/export.md describes it to readers. Sources: TO_VARCHAR and its formats
-(https://docs.snowflake.com/en/sql-reference/functions/to_char, .../sql-reference/sql-format-models), HEX_ENCODE
-(.../functions/hex_encode), OBJECT_CONSTRUCT_KEEP_NULL (.../functions/object_construct_keep_null).
+Many readers of JSON keep 15 digits of a number, and a VARIANT holds a date or a time as text anyway. So: whole numbers
+of up to 15 digits as numbers; other numbers as text, a FLOAT as Snowflake prints it; dates and times as ISO texts with
+9 digits behind the second; BINARY as hexadecimal digits; VARIANT, ARRAY, OBJECT as they are. Sources: TO_VARCHAR and
+its formats (https://docs.snowflake.com/en/sql-reference/functions/to_char, .../sql-reference/sql-format-models),
+HEX_ENCODE (.../functions/hex_encode), OBJECT_CONSTRUCT_KEEP_NULL (.../functions/object_construct_keep_null).
 """
 
 from __future__ import annotations
