@@ -13,6 +13,7 @@ from firn.connector.parameters.converters import KEY_OPTIONS, VALUE_OPTIONS
 from firn.kafka.property_table import PROPERTIES
 
 PATH = Path("docs/configuration.md")
+HEAD = "| parameter | type | default | effect | meaning |\n|---|---|---|---|---|"
 
 _INTRO = """\
 # Configuration of a sink
@@ -165,13 +166,13 @@ def document() -> str:
 def _group(title: str, members: tuple[Parameter, ...]) -> str:
     if title == VALUE_OPTIONS[0].group:
         title = "Options of converters"
-    rows = [_row(member) for member in members]
-    head = "| parameter | type | default | effect | meaning |\n|---|---|---|---|---|"
+    rows = [parameter_row(member) for member in members]
     note = "\nThe same options exist for keys, as `key.converter.<option>`.\n" if title.startswith("Options") else ""
-    return f"## {title}\n{note}\n{head}\n" + "\n".join(rows)
+    return f"## {title}\n{note}\n{HEAD}\n" + "\n".join(rows)
 
 
-def _row(parameter: Parameter) -> str:
+def parameter_row(parameter: Parameter) -> str:
+    """The line of a parameter in a table under `HEAD`."""
     default = f"`{parameter.default_text}`" if parameter.default_text else _escaped(parameter.elsewhere)
     effect = str(parameter.effect) + (", required" if parameter.required else "")
     meaning = parameter.doc
