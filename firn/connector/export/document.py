@@ -14,7 +14,8 @@ _INTRO = """\
 # Configuration of an export
 
 An export is configured by a connector file of Kafka Connect: JSON, `{{"name": ..., "config": {{...}}}}` or flat, or
-Java's `.properties`. {count} parameters are known, and families of names (sources, checks, topic options, Kafka's client).
+Java's `.properties`. {count} parameters are known, and families of names (sources, checks, topic options, Kafka's
+client).
 `firn export validate FILE` lists all faults at once. What an export does: [export.md](export.md). What the file leaves
 out, references to secrets, and what "effect" means: [configuration.md](configuration.md).
 
