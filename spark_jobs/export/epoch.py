@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from firn.errors import ClaimAgainError
 from firn.exports import names
-from firn.exports.asking import has_data
+from firn.exports.asking import has_data, outbox_has_data
 from firn.exports.context import ExportContext
 from firn.exports.ledger import ClaimedExport, ExportLedger, SourceState
 from firn.exports.moves.move import move
@@ -25,6 +25,7 @@ from firn.exports.preparation import prepare
 from firn.exports.source import Source
 from firn.exports.sources import discover
 from firn.exports.streams import find_stream
+from firn.exports.tasks import ensure_task
 from firn.kafka import cluster
 from firn.logs import add_to_log_context
 from firn.operations.exports.loops import find_loops, refuse_loops
@@ -119,6 +120,7 @@ class _Passes:
         self._parts, self._config = parts, context.config
         self._connection, self._claimed, self._sources, self._find = connection, claimed, sources, find
         self._states: dict[str, SourceState] = dict(claimed.sources)
+        self._outboxes: dict[str, str | None] = {}
         self._publishing = Publishing(context, parts.engine, claimed, parts.stop, self._published)
         self._looked, self._moved_seconds = float("-inf"), 0.0
 
@@ -152,16 +154,25 @@ class _Passes:
             if self._parts.stop.is_set():
                 break
             standing = has_data(self._connection, source, self._states[name].seen)
-            if standing.has_data and self._move(source, standing.seen):
+            if (standing.has_data and self._move(source, standing.seen)) or self._filled_by_task(source):
                 found.append(name)
         if found:
             self._publish(found)
         return bool(found)
 
+    def _filled_by_task(self, source: Source) -> bool:
+        """Whether a task of Snowflake may have moved rows since the last look."""
+        if self._config.task is None or not source.asks_streams:
+            return False
+        standing = outbox_has_data(self._connection, source, self._outboxes.get(source.name))
+        self._outboxes[source.name] = standing.seen
+        return standing.has_data
+
     def _move(self, source: Source, seen: str | None) -> bool:
         begun, parts = time.monotonic(), self._parts
         moved = move(self._connection, parts.ledger, self._claimed, source, self._config, seen=seen)
         before, self._states[source.name] = self._states[source.name], moved.state
+        ensure_task(self._connection, parts.ledger, self._config, source, moved.state)
         self._moved_seconds += time.monotonic() - begun
         parts.report.moves += 1
         parts.signs.moved()
