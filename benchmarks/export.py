@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from confluent_kafka.cimpl import NewTopic
 from rich.console import Console
 from rich.table import Table
 from snowflake.connector import SnowflakeConnection
@@ -34,6 +35,7 @@ from firn.connector.export.config import (
 )
 from firn.errors import FirnError
 from firn.exports.context import ExportContext, resolve_export
+from firn.kafka import cluster
 from firn.settings import load_settings
 from firn.snowflake.connection import connect, execute
 from spark_jobs.export.run import ExportRun
@@ -44,6 +46,7 @@ FACTORS = (1, 10, 100)
 BATCH_ROWS = (1_000, 10_000)
 """The guide's own batch, and one for a backlog."""
 PLAIN = "plain loop"
+_TOPIC_SECONDS = 15.0
 _ROWS = """
 INSERT INTO {table} SELECT SEQ4(), 'cust_' || SEQ4() % 1000, 'SHIPPED', 99.95 + SEQ4() % 100,
   DATEADD(SECOND, SEQ4(), '2026-01-01'::TIMESTAMP_NTZ) FROM TABLE(GENERATOR(ROWCOUNT => {rows}))
@@ -106,8 +109,10 @@ class Bench:
         return f"{name}_STREAM"
 
     def _plain(self, stream: str) -> int:
-        client = self._context.kafka.librdkafka()
-        return PlainExport(self._connection, client, "ID").poll(stream, f"{stream.lower()}-plain")
+        topic, kafka = f"{stream.lower()}-plain", self._context.kafka
+        admin = cluster.admin_client(kafka)  # it must live until the answer
+        admin.client.create_topics([NewTopic(topic, 1, 1)])[topic].result(_TOPIC_SECONDS)
+        return PlainExport(self._connection, kafka.librdkafka(), "ID").poll(stream, topic)
 
     def _export(self, batch: int, stream: str) -> int:
         """From the claim to the orderly end: moved, published, settled."""
