@@ -58,7 +58,7 @@ def test_prefect_takes_the_file_its_schedules_and_its_triggers() -> None:
         assert all(slugs)  # without one, deploying again switches on what was switched off
         for each in deployment.get("triggers", ()):
             trigger = DeploymentTriggerAdapter.validate_python(each)
-            assert trigger.expect <= {f"firn.sink.{event}" for event in EVENTS}
+            assert trigger.expect <= {*(f"firn.sink.{event}" for event in EVENTS), "prefect.flow-run.Completed"}
         if limit := deployment.get("concurrency_limit"):
             assert ConcurrencyLimitStrategy(limit["collision_strategy"])
 
