@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from firn.errors import BadRecordError, FirnError, TerminalError, unexpected
+from firn.errors import BadRecordError, FirnError, TerminalError, TransientError, unexpected
 from firn.exports.columns import ColumnVersions
 from firn.exports.context import ExportContext
 from firn.exports.ledger import ClaimedExport, ExportLedger
@@ -112,7 +112,17 @@ class Publisher:
         self._seconds = {"publish": 0.0, "settle": 0.0}
 
     def run(self) -> None:
-        """Publish all that waits, up to the last batch of the work. Raises as its parts do; transient: try again."""
+        """Publish all that waits, up to the last batch of the work. Raises as its parts do; transient: try again.
+
+        A producer that a newer run's has replaced is no transient fault: trying again would take the export back.
+        """
+        try:
+            self._publish_all()
+        except TransientError:
+            self._ledger.check_epoch(self._connection, self._plan.claimed.epoch)
+            raise
+
+    def _publish_all(self) -> None:
         with marker_session(self._plan.context.kafka, self._key, self._source.topic) as kafka:
             self._ledger.check_epoch(self._connection, self._plan.claimed.epoch)
             marker = self._marker()

@@ -84,7 +84,7 @@ def _artifact(key: str = flow_module.ARTIFACT_KEY) -> tuple[list[dict[str, Any]]
 def test_the_flow_publishes_every_node_and_fails_when_dbt_does(calls: list[Build]) -> None:
     assert flow_module.transform(select="fct_order_events+", full_refresh=True) == GOOD
     assert calls == [Build("fct_order_events+", full_refresh=True)]
-    wait_until(lambda: _task_states() == {"model fct_order_events": "Completed"}, seconds=30)
+    wait_until(lambda: _task_states() == {"model fct_order_events": "Completed"}, seconds=120)
     rows, description = _artifact()
     assert [(row["name"], row["rows"]) for row in rows] == [("fct_order_events", 42)]
     assert description == "dbt: 1 success"
@@ -100,7 +100,7 @@ def test_the_flow_publishes_every_node_and_fails_when_dbt_does(calls: list[Build
     assert rows == [{"ORDER_ID": "7", "NOTE": None}]
     assert description == "fail: Got 1 result. The first 1 of 1 rows."
     ended = {"model fct_order_events": "Completed", "test unique_orders": "Failed", "model lost": "Cancelled"}
-    wait_until(lambda: _task_states() == ended, seconds=30)
+    wait_until(lambda: _task_states() == ended, seconds=120)
 
 
 @pytest.fixture

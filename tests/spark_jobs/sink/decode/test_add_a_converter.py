@@ -83,7 +83,7 @@ def folders() -> dict[str, Path]:
 def test_families_have_the_same_modules() -> None:
     of_registry = {each.registered.family for each in Format if each.in_registry}
     for family, folder in folders().items():
-        expected = {"converter", "values"} | ({"schema", "types"} if family in of_registry else set())
+        expected = {"converter", "values"} | ({"types"} if family in of_registry else set())
         assert expected <= {file.stem for file in folder.glob("*.py")}
 
 
