@@ -11,11 +11,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from referencing import Registry, Resource
-from referencing.exceptions import NoSuchResource
-from referencing.jsonschema import DRAFT7, specification_with
-
 from firn.modelling.description import VARIANT, Array, Described, Field, Kind, Map, Record, Scalar, Type
+from firn.registry.json_references import opened
 from firn.registry.schemas import RegisteredSchema
 
 ONE_OF_FIELD = "io.confluent.connect.json.OneOf.field."
@@ -38,36 +35,8 @@ _MAX_DEPTH = 64
 
 def describe_json_schema(schema: RegisteredSchema) -> Described:
     """What a sink writes for values of this schema. Raises ValueError for what is no JSON Schema."""
-    root = _resource(schema.text)
-    registry: Registry[Any] = Registry(retrieve=_Referred(schema).retrieve)  # type: ignore[call-arg]
-    return Described(*_Reader().described(root.contents, registry.resolver_with_root(root)))
-
-
-def _resource(text: str) -> Resource[Any]:
-    contents = json.loads(text)
-    dialect = contents.get("$schema") if isinstance(contents, dict) else None
-    specification = specification_with(dialect, default=DRAFT7) if isinstance(dialect, str) else DRAFT7
-    return specification.create_resource(contents)
-
-
-class _Referred:
-    """The schemas that a schema refers to, directly or not, by the ends of the names it refers to them with."""
-
-    def __init__(self, schema: RegisteredSchema) -> None:
-        self._resources = {name: _resource(text) for name, text in _all_references(schema)}
-
-    def retrieve(self, uri: str) -> Resource[Any]:
-        """The schema of a `$ref`."""
-        for name, resource in self._resources.items():
-            if uri == name or uri.endswith("/" + name):
-                return resource
-        raise NoSuchResource(uri)
-
-
-def _all_references(schema: RegisteredSchema) -> Iterator[tuple[str, str]]:
-    for name, referred in schema.references:
-        yield name, referred.text
-        yield from _all_references(referred)
+    contents, resolver = opened(schema, json.loads)
+    return Described(*_Reader().described(contents, resolver))
 
 
 class _Reader:

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from referencing import Registry, Resource
-from referencing.exceptions import NoSuchResource, Unresolvable
-from referencing.jsonschema import DRAFT7, specification_with
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT7
 
+from firn.registry.json_references import opened
 from firn.registry.schemas import InvalidSchemaError, RegisteredSchema
 from spark_jobs.sink.decode.base import json_text
 from spark_jobs.sink.decode.base.contract import MalformedError
@@ -41,10 +41,8 @@ def compiled(schema: RegisteredSchema, time_zone: str, null_defaults: bool, budg
     """What the schema says of whole values, whose texts `budget` pays for. Raises InvalidSchemaError."""
     compiler = _Compiler(budget, time_zone, null_defaults)
     try:
-        root = _resource(schema.text)
-        registry: Registry[Any] = Registry(retrieve=_Referred(schema).retrieve)  # type: ignore[call-arg]
-        resolver = registry.resolver_with_root(root)
-        return compiler.slot(root.contents, resolver, "value")
+        contents, resolver = opened(schema, json_text.parse)
+        return compiler.slot(contents, resolver, "value")
     except Unresolvable as error:
         raise InvalidSchemaError(f"$ref {error.ref!r} leads nowhere; is it among the schema's references?") from error
     except InvalidSchemaError:
@@ -55,33 +53,6 @@ def compiled(schema: RegisteredSchema, time_zone: str, null_defaults: bool, budg
         raise InvalidSchemaError(error.detail) from None
     except Exception as error:  # nothing outside the schema is asked, so whatever its keywords cause is its fault
         raise InvalidSchemaError(f"no JSON Schema ({type(error).__name__}: {error})") from error
-
-
-def _resource(text: str) -> Resource[Any]:
-    contents = json_text.parse(text)
-    dialect = contents.get("$schema") if isinstance(contents, dict) else None
-    specification = specification_with(dialect, default=DRAFT7) if isinstance(dialect, str) else DRAFT7
-    return specification.create_resource(contents)
-
-
-class _Referred:
-    """The schemas that a schema refers to, and those that they refer to, by the names they are referred to with."""
-
-    def __init__(self, schema: RegisteredSchema) -> None:
-        self._resources = {name: _resource(text) for name, text in _all_references(schema)}
-
-    def retrieve(self, uri: str) -> Resource[Any]:
-        """The schema of a `$ref`, of which the registry knows the end: the rest is the base uri it stands in."""
-        for name, resource in self._resources.items():
-            if uri == name or uri.endswith("/" + name):
-                return resource
-        raise NoSuchResource(uri)
-
-
-def _all_references(schema: RegisteredSchema) -> Iterator[tuple[str, str]]:
-    for name, referred in schema.references:
-        yield name, referred.text
-        yield from _all_references(referred)
 
 
 class _Compiler:
