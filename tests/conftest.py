@@ -195,9 +195,6 @@ def _empty_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def settings(stack) -> Settings:
     """The stack's settings, with little patience."""
-    from tests.support.stack import wait_for_coordinator  # runs without a stack need no Kafka client
-
-    wait_for_coordinator(stack.settings)
     return stack.settings.model_copy(update={"retry_deadline_seconds": 10.0, "sink_patience_seconds": 10.0})
 
 

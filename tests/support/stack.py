@@ -5,13 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
-
-from firn.kafka import cluster
-from firn.kafka.client import client_from_settings
 from firn.secrets import KafkaSecret, read_secret
 from firn.settings import Settings
-from tests.support.sinks import wait_until
 
 SERVERS = {"secrets-manager", "prefect", "kafka", "schema-registry", "snowflake", "prefect-worker"}
 
@@ -35,21 +30,3 @@ def kafka_configuration(settings: Settings) -> dict[str, str]:
         "sasl.password": secret.api_secret.get_secret_value(),
         "ssl.ca.location": str(settings.kafka_ssl_ca_location),
     }
-
-
-def wait_for_coordinator(settings: Settings) -> None:
-    """Until the broker has loaded its groups' offsets, which it makes when it is first asked for a group."""
-
-    def loaded() -> bool:
-        asked = ConsumerGroupTopicPartitions("no-group")
-        try:
-            (answer,) = admin.client.list_consumer_group_offsets([asked]).values()
-            answer.result(15)
-        except KafkaException as fault:
-            if fault.args[0].code() not in (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR):
-                raise
-            return False
-        return True
-
-    admin = cluster.admin_client(client_from_settings(settings))
-    wait_until(loaded, what="the group coordinator")
