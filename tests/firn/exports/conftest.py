@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 from snowflake.connector import SnowflakeConnection
 
 from firn.connector.export.config import ExportConfig, SourceConfig
@@ -20,41 +19,17 @@ from firn.exports.preparation import prepare
 from firn.exports.published import PublishedBatch
 from firn.exports.source import Source
 from firn.exports.sources import discover
-from firn.snowflake.connection import SnowflakeLogin, connect, execute
+from firn.snowflake.connection import connect, execute
 from firn.snowflake.identifiers import Namespace
-from firn_local.admin import new_private_key
-from firn_local.snowflake.instance import LocalSnowflake
-from firn_local.snowflake.metering.meter import FastClock
-from firn_local.snowflake.metering.usage import Usage
-from firn_local.snowflake.server.serving import served
+from tests.support.local_snowflake import Local, running_local
 
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Local:
-    """The local Snowflake of a module, and how to log in. Its clock is the test's."""
-
-    snowflake: LocalSnowflake
-    login: SnowflakeLogin
-
-    def used(self, before: Usage) -> Usage:
-        return self.snowflake.meter.usage() - before
-
-
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
-    data = tmp_path_factory.mktemp("exports")
-    (data / "tmp").mkdir()
-    snowflake = LocalSnowflake(data, threads=1, clock=FastClock())
-    with snowflake.session("MAKER", "ACCOUNTADMIN") as session:
-        snowflake.run(session, "CREATE WAREHOUSE WH AUTO_SUSPEND = 60 INITIALLY_SUSPENDED = TRUE")
-        snowflake.run(session, "CREATE DATABASE D")
-    with served(snowflake) as port:
-        login = SnowflakeLogin(
-            "LOCAL", "TESTER", "", "WH", "D", "PUBLIC", "127.0.0.1", port, "http", SecretStr(new_private_key())
-        )
-        yield Local(snowflake, login)
+    with running_local(tmp_path_factory.mktemp("exports")) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message
-from pydantic import SecretStr
 from snowflake.connector import SnowflakeConnection
 
 from firn.connector.export.config import (
@@ -27,15 +26,12 @@ from firn.kafka.client import client_from_settings
 from firn.operations.exports.run_report import ExportReport
 from firn.registry.login import RegistryLogin
 from firn.settings import Settings
-from firn.snowflake.connection import SnowflakeLogin, connect, execute, query
+from firn.snowflake.connection import connect, execute, query
 from firn.snowflake.identifiers import Namespace
-from firn_local.admin import new_private_key
-from firn_local.snowflake.instance import LocalSnowflake
-from firn_local.snowflake.metering.meter import FastClock
-from firn_local.snowflake.server.serving import served
 from spark_jobs.export import worker
 from spark_jobs.export.run import ExportRun
 from spark_jobs.spark.engine import Engine
+from tests.support.local_snowflake import Local, running_local
 
 T = TypeVar("T")
 
@@ -53,27 +49,10 @@ class HereEngine:
         """Nothing runs beside the caller."""
 
 
-@dataclass(frozen=True)
-class Local:
-    """The local Snowflake of a module, and how to log in."""
-
-    snowflake: LocalSnowflake
-    login: SnowflakeLogin
-
-
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
-    data = tmp_path_factory.mktemp("exports")
-    (data / "tmp").mkdir()
-    snowflake = LocalSnowflake(data, threads=1, clock=FastClock())
-    with snowflake.session("MAKER", "ACCOUNTADMIN") as session:
-        snowflake.run(session, "CREATE WAREHOUSE WH AUTO_SUSPEND = 60 INITIALLY_SUSPENDED = TRUE")
-        snowflake.run(session, "CREATE DATABASE D")
-    with served(snowflake) as port:
-        login = SnowflakeLogin(
-            "LOCAL", "TESTER", "", "WH", "D", "PUBLIC", "127.0.0.1", port, "http", SecretStr(new_private_key())
-        )
-        yield Local(snowflake, login)
+    with running_local(tmp_path_factory.mktemp("exports")) as running:
+        yield running
         worker.close()
 
 
