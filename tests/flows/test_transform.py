@@ -11,6 +11,7 @@ from prefect.artifacts import Artifact
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import TaskRunFilter, TaskRunFilterFlowRunId
 from prefect.client.schemas.sorting import FlowRunSort
+from prefect.events.worker import EventsWorker
 from prefect.settings import PREFECT_SERVER_ANALYTICS_ENABLED, temporary_settings
 from prefect.testing.utilities import prefect_test_harness
 from pydantic import SecretStr
@@ -30,7 +31,12 @@ BAD = TransformResult((*GOOD.nodes, NodeResult("unique_orders", "test", "fail", 
 
 @pytest.fixture(scope="module")
 def own_prefect_server() -> Iterator[None]:
-    """A server with no other runs: the newest artifact is this module's."""
+    """A server with no other runs: the newest artifact is this module's.
+
+    Prefect keeps one events worker a process, whatever server it was made for, and task states travel as events: a
+    worker that an earlier test left asks that test's server for this flow run, and loses them.
+    """
+    EventsWorker.drain_all(timeout=10)
     with temporary_settings({PREFECT_SERVER_ANALYTICS_ENABLED: False}), prefect_test_harness(120):
         yield
 
