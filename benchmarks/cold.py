@@ -19,7 +19,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.meter import tree_seconds
+from benchmarks.meter import ProcessTree
 from firn.errors import FirnError
 
 MEGABYTE = 1_000_000
@@ -92,7 +92,7 @@ def run_cold(config: Path, *, command: list[str] | None = None) -> ColdRun:
     begun = time.monotonic()
     command = command or [sys.executable, "-m", "spark_jobs.sink.job"]
     with subprocess.Popen([*command, str(config), "--once"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
-        watched = _Watched(psutil.Process(child.pid))
+        watched, tree = _Watched(psutil.Process(child.pid)), ProcessTree(psutil.Process(child.pid))
         run: ColdRun | None = None
         records = 0
         assert child.stderr is not None
@@ -100,7 +100,7 @@ def run_cold(config: Path, *, command: list[str] | None = None) -> ColdRun:
         for line in child.stderr:
             lines.append(line.decode(errors="replace").rstrip())
             event = _event(line)
-            mark = Mark(time.monotonic() - begun, tree_seconds(watched.root), records)
+            mark = Mark(time.monotonic() - begun, tree.seconds(), records)
             if event.get("firn_event") == "started":
                 run = run or ColdRun(mark)
             elif event.get("firn_event") == "committed" and run is not None:

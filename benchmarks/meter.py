@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import psutil
@@ -30,20 +30,47 @@ class Meter:
     """Reads the kernel's accounting of process trees. `servers` maps a part's name to the pid of its root process."""
 
     def __init__(self, servers: Mapping[str, int]) -> None:
-        self._roots = {"client": psutil.Process(), **{name: psutil.Process(pid) for name, pid in servers.items()}}
+        roots = {"client": psutil.Process(), **{name: psutil.Process(pid) for name, pid in servers.items()}}
+        self._trees = {part: ProcessTree(root) for part, root in roots.items()}
 
     def read(self) -> Reading:
         """The counters now."""
-        return Reading(time.monotonic(), {part: tree_seconds(root) for part, root in self._roots.items()})
+        return Reading(time.monotonic(), {part: tree.seconds() for part, tree in self._trees.items()})
 
 
-def tree_seconds(root: psutil.Process) -> float:
-    """User and system seconds of a process, its living descendants, and those it has waited for."""
-    seconds = 0.0
-    for process in (root, *root.children(recursive=True)):
-        try:
-            times = process.cpu_times()
-        except psutil.NoSuchProcess:  # ended between the listing and the reading
-            continue
-        seconds += times.user + times.system + times.children_user + times.children_system
-    return seconds
+@dataclass(frozen=True)
+class _Times:
+    """CPU seconds of one process: its own, and those of the children that it has waited for."""
+
+    own: float
+    waited: float
+
+
+class ProcessTree:
+    """User and system seconds of a process, its descendants, and those that have ended.
+
+    PySpark's daemon does not wait for its workers, so the kernel adds the time of one that ends to nobody. What it had
+    used at the reading before is kept here, and what it used after that is not seen.
+    """
+
+    def __init__(self, root: psutil.Process) -> None:
+        self.root = root
+        self._last: dict[psutil.Process, _Times] = {}
+        self._lost = 0.0
+
+    def seconds(self) -> float:
+        """The counter now; it never falls."""
+        now = dict(self._times())
+        ended = sum(times.own + times.waited for process, times in self._last.items() if process not in now)
+        taken = sum(times.waited - self._last[process].waited for process, times in now.items() if process in self._last)
+        self._lost += max(0.0, ended - taken)
+        self._last = now
+        return self._lost + sum(times.own + times.waited for times in now.values())
+
+    def _times(self) -> Iterator[tuple[psutil.Process, _Times]]:
+        for process in (self.root, *self.root.children(recursive=True)):
+            try:
+                times = process.cpu_times()
+            except psutil.NoSuchProcess:  # ended between the listing and the reading
+                continue
+            yield process, _Times(times.user + times.system, times.children_user + times.children_system)
