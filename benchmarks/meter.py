@@ -62,7 +62,9 @@ class ProcessTree:
         """The counter now; it never falls."""
         now = dict(self._times())
         ended = sum(times.own + times.waited for process, times in self._last.items() if process not in now)
-        taken = sum(times.waited - self._last[process].waited for process, times in now.items() if process in self._last)
+        taken = sum(
+            times.waited - self._last[process].waited for process, times in now.items() if process in self._last
+        )
         self._lost += max(0.0, ended - taken)
         self._last = now
         return self._lost + sum(times.own + times.waited for times in now.values())
