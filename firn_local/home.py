@@ -23,6 +23,8 @@ LOOPBACK = "127.0.0.1"
 JVM_DIR = PROJECT_ROOT / ".local" / "jvm"
 # moto accepts any key, so these open nothing: they only keep boto3 from looking for real ones.
 AWS_ACCESS_KEY_ID = AWS_SECRET_ACCESS_KEY = "local"  # noqa: S105
+ANALYSTS_LOGIN = "snowflake/analytics-developer"
+"""The secret of the login of dbt and `firn sql`."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,8 @@ class Home:
             "FIRN_AWS_ENDPOINT_URL": self.url("secrets-manager"),
             "FIRN_AWS_ACCESS_KEY_ID": AWS_ACCESS_KEY_ID,
             "FIRN_AWS_SECRET_ACCESS_KEY": AWS_SECRET_ACCESS_KEY,
+            "FIRN_DBT_SECRET_ID": ANALYSTS_LOGIN,
+            "FIRN_SQL_SECRET_ID": ANALYSTS_LOGIN,
             "FIRN_KAFKA_SSL_CA_LOCATION": str(self.ca_file),
             "FIRN_SNOWFLAKE_STREAMING_URL": self.streaming_url,
             "FIRN_SNOWFLAKE_CA_FILE": str(self.snowflake_ca_file),

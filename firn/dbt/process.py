@@ -79,6 +79,25 @@ class DbtProcess:
         code, output = run_child(arguments, environment(self.login, self.source), on_line)
         return code, "\n".join([*output, *errors]).strip()
 
+    def shell_environment(self) -> dict[str, str]:
+        """The environment of dbt on a person's terminal (`firn.dbt.shell`), with a target of its own.
+
+        Flags of dbt as variables, so that arguments may still say otherwise
+        (https://docs.getdbt.com/reference/global-configs/environment-variable-configs).
+        """
+        own = self.home / "shell"
+        return environment(self.login, self.source) | {
+            "DBT_PROJECT_DIR": str(self.project),
+            "DBT_PROFILES_DIR": str(PROJECT),
+            "DBT_PROFILE": "firn",
+            "DBT_TARGET_PATH": str(own / "target"),
+            "DBT_LOG_PATH": str(own / "logs"),
+            "DBT_INDIRECT_SELECTION": "buildable",
+            "DBT_PARTIAL_PARSE": "true",
+            "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
+            "DBT_USE_COLORS": str(sys.stdout.isatty()).lower(),
+        }
+
     def _everywhere(self) -> list[str]:
         quiet = ["--quiet", "--no-use-colors", "--no-send-anonymous-usage-stats", "--no-partial-parse"]
         places = [f"--project-dir={self.project}", f"--profiles-dir={PROJECT}", "--profile=firn"]

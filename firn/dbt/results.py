@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from firn.dbt.contracts import missing_contract
 from firn.errors import TerminalError, TransientError
 
 COLUMNS = ("name", "kind", "status", "rows", "seconds", "message")
@@ -133,6 +134,8 @@ def _next_step(failed: tuple[NodeResult, ...]) -> str:
     tests = [f'firn sql "$(cat {node.query})"' for node in failed if node.status == "fail"]
     if tests:
         return "See the rows that fail: " + " ; ".join(tests)
+    if hints := [hint for node in failed if (hint := missing_contract(node.name, node.message))]:
+        return " ".join(hints)
     if all(node.kind == "source" for node in failed):
         return "Look at the sinks of these tables: `firn sink status`. How old a row may be: the source's freshness."
     return f"Correct the model or its data and run again. Compiled: {_files(failed)}."

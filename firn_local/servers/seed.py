@@ -20,16 +20,14 @@ from firn.keys import private_key_der
 from firn.secrets import SnowflakeSecret, read_secret
 from firn.settings import Settings
 from firn_local.admin import ACCOUNT, ADMIN_USER, ensure_key, new_private_key
-from firn_local.home import AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, Home
+from firn_local.home import ANALYSTS_LOGIN, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, Home
 from firn_local.servers.schema_registry import registry_url
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
 
-ANALYSTS_LOGIN = "snowflake/analytics-developer"
-"""The secret of a login of its own for dbt or `firn sql` (FIRN_DBT_SECRET_ID, FIRN_SQL_SECRET_ID)."""
-# The grants a data platform team would make with Terraform (infra/), and no more: the connector writes, the analyst
-# reads and builds models in schemas of their own. The service user holds both roles because one machine has one person.
+# The grants a data platform team would make with Terraform (infra/), and no more: the connector writes tables, the
+# analyst reads them and builds models. The service user may take both roles: one machine has one person.
 _SNOWFLAKE_SQL = """\
 CREATE DATABASE IF NOT EXISTS STREAMING;
 CREATE SCHEMA IF NOT EXISTS STREAMING.PUBLIC;
@@ -40,11 +38,12 @@ CREATE ROLE IF NOT EXISTS SVC_KAFKA_CONNECTOR;
 CREATE ROLE IF NOT EXISTS ANALYTICS_DEVELOPER;
 
 GRANT USAGE ON DATABASE STREAMING TO ROLE STREAMING_DB_WRITER;
-GRANT USAGE, CREATE TABLE, CREATE VIEW, CREATE STAGE ON SCHEMA STREAMING.PUBLIC TO ROLE STREAMING_DB_WRITER;
--- For pipes that a person makes with `firn sql` (docs/tables.md): a sink makes none.
+GRANT USAGE, CREATE TABLE, CREATE STAGE ON SCHEMA STREAMING.PUBLIC TO ROLE STREAMING_DB_WRITER;
+-- For pipes that a person makes with `firn sql --as-sink` (docs/tables.md): a sink makes none.
 GRANT CREATE PIPE ON SCHEMA STREAMING.PUBLIC TO ROLE STREAMING_DB_WRITER;
--- For exports: streams on tables, and tasks that move them into outboxes (docs/export.md).
+-- For exports: streams on tables, tasks that move them into outboxes (docs/export.md), and models as their sources.
 GRANT CREATE STREAM, CREATE TASK ON SCHEMA STREAMING.PUBLIC TO ROLE STREAMING_DB_WRITER;
+GRANT SELECT ON FUTURE TABLES IN SCHEMA STREAMING.PUBLIC TO ROLE STREAMING_DB_WRITER;
 GRANT ROLE STREAMING_DB_WRITER TO ROLE SVC_KAFKA_CONNECTOR;
 GRANT USAGE ON WAREHOUSE INGEST_WH TO ROLE SVC_KAFKA_CONNECTOR;
 
@@ -56,6 +55,7 @@ GRANT USAGE ON WAREHOUSE INGEST_WH TO ROLE ANALYTICS_DEVELOPER;
 
 -- For a person who looks at usage with `firn sql`: a sink reads none.
 GRANT IMPORTED PRIVILEGES ON DATABASE SNOWFLAKE TO ROLE SVC_KAFKA_CONNECTOR;
+GRANT IMPORTED PRIVILEGES ON DATABASE SNOWFLAKE TO ROLE ANALYTICS_DEVELOPER;
 
 CREATE USER IF NOT EXISTS SVC_KAFKA_CONNECTOR TYPE = SERVICE RSA_PUBLIC_KEY = '{public_key}'
     DEFAULT_ROLE = SVC_KAFKA_CONNECTOR DEFAULT_WAREHOUSE = INGEST_WH;

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from firn.errors import ConfigError, FirnError
 from firn.settings import load_settings
-from flows.cli import deploy, export, flow_commands, sink, sql, stack
+from flows.cli import dbt, deploy, export, flow_commands, sink, sql, stack
 from flows.cli.console import configure_console, stderr
 
 app = typer.Typer(
@@ -39,7 +39,7 @@ def _options(
     configure_console(load_settings(), debug=debug)
 
 
-for _family in (stack, flow_commands, sink, export, sql, deploy):
+for _family in (stack, flow_commands, dbt, sink, export, sql, deploy):
     _family.add(app)
 
 

@@ -22,6 +22,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError
 
 from firn.settings import PROJECT_ROOT
+from firn_local.home import ANALYSTS_LOGIN
 from tests.support.sinks import sql, wait_until
 from tests.support.stack import kafka_configuration
 
@@ -123,7 +124,9 @@ def exporter(stack, tmp_path: Path) -> Exporter:
 
 
 def test_every_change_arrives_once_and_in_order_through_twenty_kills(stack, exporter: Exporter) -> None:
-    settings, chance = stack.settings, random.Random(SEED)
+    # Models belong to the analyst.
+    settings = stack.settings.model_copy(update={"snowflake_secret_id": ANALYSTS_LOGIN})
+    chance = random.Random(SEED)
     exporter.finish()
     expected: dict[str, list[str | None]] = {str(row["ORDER_ID"]): [row["ORDER_STATUS"]] for row in _rows(stack)}
     assert exporter.messages() == expected

@@ -96,20 +96,20 @@ def test_the_registry_is_down(stack, secret) -> None:
 
 
 def test_a_missing_secret_is_named(stack) -> None:
-    said = refused(stack, TERMINAL, "sql", "SELECT 1", FIRN_SNOWFLAKE_SECRET_ID="no/such")
+    said = refused(stack, TERMINAL, "sql", "SELECT 1", FIRN_SQL_SECRET_ID="no/such")
     assert "secret no/such" in said
 
 
 def test_a_malformed_secret_names_its_keys_and_no_value(stack, secret) -> None:
     name = secret("x", json.dumps({"account": "a", "user": "u", "private_key": "hunter2"}))
-    said = refused(stack, TERMINAL, "sql", "SELECT 1", FIRN_SNOWFLAKE_SECRET_ID=name)
+    said = refused(stack, TERMINAL, "sql", "SELECT 1", FIRN_SQL_SECRET_ID=name)
     assert "role" in said
     assert "hunter2" not in said
 
 
 def test_a_wrong_key_is_refused_by_snowflake(stack, secret, other_key: str) -> None:
     name = secret("snowflake/svc-kafka-connector", {"private_key": other_key})
-    said = refused(stack, TERMINAL, "sql", "SELECT 1", FIRN_SNOWFLAKE_SECRET_ID=name)
+    said = refused(stack, TERMINAL, "sql", "SELECT 1", FIRN_SQL_SECRET_ID=name)
     assert "JWT token is invalid" in said
 
 
@@ -134,6 +134,6 @@ def test_all_faults_of_a_configuration_at_once(stack, tmp_path: Path) -> None:
 
 
 def test_debug_shows_the_stack_trace(stack) -> None:
-    done = stack.run("--debug", "sql", "SELECT 1", check=False, env={"FIRN_SNOWFLAKE_SECRET_ID": "no/such"})
+    done = stack.run("--debug", "sql", "SELECT 1", check=False, env={"FIRN_SQL_SECRET_ID": "no/such"})
     assert "Traceback" in done.stderr
     assert done.returncode == TERMINAL

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -19,14 +19,18 @@ from firn.dbt.results import TransformResult, read_result
 from firn.dbt.transform import Build, run_dbt
 from firn.settings import Settings
 from firn.snowflake.connection import SnowflakeLogin, connect, execute, query
+from firn.snowflake.statements import run_statements
+from firn_local.admin import ADMIN_USER
+from firn_local.servers.seed import first_statements, public_key
 
 CREATED_AT = 1_772_713_815_123  # 2026-03-05 12:30:15.123 UTC
 HOUR_MS = 3_600_000
+SINK, ANALYST = "SVC_KAFKA_CONNECTOR", "ANALYTICS_DEVELOPER"
 
 
 @dataclass
 class Warehouse:
-    """A local Snowflake with an empty ORDER_EVENTS, and a home for dbt."""
+    """A local Snowflake with an empty ORDER_EVENTS, and a home for dbt. login: dbt's; sinks have their own."""
 
     login: SnowflakeLogin
     settings: Settings
@@ -39,14 +43,20 @@ class Warehouse:
         with connect(self.login) as session:
             return query(session, sql)
 
-    def execute(self, *statements: str) -> None:
-        with connect(self.login) as session:
+    @property
+    def sink(self) -> SnowflakeLogin:
+        """The sinks' login, whose tables dbt's may only read."""
+        return user(self.login, SINK)
+
+    def sink_does(self, *statements: str) -> None:
+        """Statements of a sink."""
+        with connect(self.sink) as session:
             for statement in statements:
                 execute(session, statement)
 
     def load(self, table: str, metadata: dict[str, Any], content: str) -> None:
         """One row of a sink's table; `content` is JSON text."""
-        with connect(self.login) as session:
+        with connect(self.sink) as session:
             statement = f"INSERT INTO {table} SELECT PARSE_JSON(?), PARSE_JSON(?)"
             execute(session, statement, (json.dumps(metadata), content))
 
@@ -96,14 +106,23 @@ def metadata_of(topic: str, partition: int, offset: int, *, hours_ago: float = 0
 
 
 def emptied(server: SnowflakeLogin, home: Path) -> Warehouse:
-    """The server's tables as they are before any build."""
+    """The server as a new stack's is before any build: its users, roles and grants, and a table that a sink made.
+
+    server: the analyst's login, whose key all users here share.
+    """
     warehouse = Warehouse(server, Settings(home=home, retry_deadline_seconds=1))
-    warehouse.execute(
-        "CREATE OR REPLACE DATABASE STREAMING",
-        "CREATE SCHEMA IF NOT EXISTS STREAMING.PUBLIC",
-        "CREATE OR REPLACE TABLE STREAMING.PUBLIC.ORDER_EVENTS (RECORD_METADATA VARIANT, RECORD_CONTENT VARIANT)",
-    )
+    key = public_key(server.private_key)
+    with connect(replace(user(server, ADMIN_USER), role="ACCOUNTADMIN")) as session:
+        execute(session, "CREATE OR REPLACE DATABASE STREAMING")
+        for _ in run_statements(session, first_statements(key, key, key)):
+            pass
+    warehouse.sink_does("CREATE TABLE STREAMING.PUBLIC.ORDER_EVENTS (RECORD_METADATA VARIANT, RECORD_CONTENT VARIANT)")
     return warehouse
+
+
+def user(login: SnowflakeLogin, name: str) -> SnowflakeLogin:
+    """The login of another user, whose role has the same name."""
+    return replace(login, user=name, role=name)
 
 
 def copied_project(folder: Path) -> Path:

@@ -33,12 +33,12 @@ def admin_sql(settings: Settings, *statements: str) -> list[dict[str, Any]]:
 
 
 def make_schema(settings: Settings, name: str) -> None:
-    """A schema of somebody else, in which the sink's role may make tables, views and stages."""
+    """A schema of somebody else, in which the sink's role may make tables and stages."""
     schema = f"{settings.snowflake_database}.{name}"
     with connect(login_of(settings)) as connection:
         execute(connection, f"USE ROLE {DEVELOPER}")
         execute(connection, f"CREATE SCHEMA {schema}")
-        execute(connection, f"GRANT USAGE, CREATE TABLE, CREATE VIEW, CREATE STAGE ON SCHEMA {schema} TO ROLE {WRITER}")
+        execute(connection, f"GRANT USAGE, CREATE TABLE, CREATE STAGE ON SCHEMA {schema} TO ROLE {WRITER}")
 
 
 def drop_schema(settings: Settings, name: str) -> None:

@@ -3,11 +3,13 @@
         materialized='incremental',
         incremental_strategy='merge',
         unique_key='order_id',
-        on_schema_change='append_new_columns'
+        on_schema_change='append_new_columns',
+        post_hook='alter table {{ this }} set change_tracking = true'
     )
 }}
 
--- Current state of each order. A run reads the orders that have events written since the last one.
+-- Current state of each order. A run reads the orders that have events written since the last one. Its changes are
+-- tracked, because an export follows them: only the table's owner may begin that.
 with changed as (
     select distinct events.order_id
     from {{ ref('fct_order_events') }} as events

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from firn.settings import Settings
 from firn.snowflake.connection import SnowflakeLogin
-from tests.support.dbt import Warehouse, emptied
+from tests.support.dbt import ANALYST, Warehouse, emptied
 
 
 @pytest.fixture(scope="package")
@@ -35,8 +35,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SnowflakeLogin]
         _wait_until_open(process, port)
         yield SnowflakeLogin(
             account="local",
-            user="SVC_KAFKA_CONNECTOR",
-            role="SVC_KAFKA_CONNECTOR",
+            user=ANALYST,
+            role=ANALYST,
             warehouse="INGEST_WH",
             database="STREAMING",
             schema="PUBLIC",

@@ -161,11 +161,11 @@ def foreign(server: SnowflakeLogin, tmp_path_factory: pytest.TempPathFactory) ->
     for subject in (FLAT, DEEP, UNIONS, MESSAGES):
         table = subject.name.replace("-", "_").replace(".", "_").upper()
         _generate(project, subject, table)
-        warehouse.execute(f"CREATE TABLE {table} (RECORD_METADATA VARIANT, RECORD_CONTENT VARIANT)")
+        warehouse.sink_does(f"CREATE TABLE {table} (RECORD_METADATA VARIANT, RECORD_CONTENT VARIANT)")
         warehouse.load(table, metadata_of("t", 0, 0), subject.content)
         warehouse.load(table, metadata_of("t", 0, 1) | {"schema_id": 0}, "{}")
     _generate(project, FLAT, "TYPED", subject="typed-readings-value", typed_columns=True)
-    warehouse.execute(
+    warehouse.sink_does(
         "CREATE TABLE TYPED (RECORD_METADATA VARIANT, SENSORID VARCHAR, CELSIUS FLOAT, VALID BOOLEAN, COUNT NUMBER, "
         'RAW BINARY, "ORDER" NUMBER, TOPIC VARCHAR, TAKEN_AT NUMBER)',
         f"INSERT INTO TYPED SELECT PARSE_JSON('{json.dumps(metadata_of('t', 0, 0))}'), 's-2', 1.5, TRUE, NULL, "

@@ -41,6 +41,19 @@ def test_analysts_read_what_the_connector_wrote_and_build_models_of_their_own(se
                 run(analyst, refused)
 
 
+def test_the_connector_makes_tables_and_no_views_and_reads_the_models_that_it_exports(server: InProcess) -> None:
+    with server.connect(user="ANALYTICS_DEVELOPER") as analyst:
+        run(analyst, "USE WAREHOUSE INGEST_WH")
+        run(analyst, "CREATE TABLE PUBLIC.FCT_ORDERS (ORDER_ID INT)")
+        run(analyst, "ALTER TABLE PUBLIC.FCT_ORDERS SET CHANGE_TRACKING = TRUE")
+    with server.connect(user="SVC_KAFKA_CONNECTOR") as writer:
+        run(writer, "CREATE STREAM STREAMING.PUBLIC.CHANGES ON TABLE STREAMING.PUBLIC.FCT_ORDERS")
+        with pytest.raises(ProgrammingError, match="Insufficient privileges"):
+            run(writer, "CREATE VIEW STREAMING.PUBLIC.V AS SELECT 1 AS A")
+        with pytest.raises(ProgrammingError, match="Insufficient privileges"):
+            run(writer, "DROP TABLE STREAMING.PUBLIC.FCT_ORDERS")
+
+
 def test_a_login_may_not_take_a_role_that_it_has_not(server: InProcess) -> None:
     with (
         server.connect(user="ANALYTICS_DEVELOPER") as analyst,
