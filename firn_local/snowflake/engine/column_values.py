@@ -1,7 +1,6 @@
 """What a column takes: texts no longer than declared, whole numbers rounded, and a VARIANT's value as of its type.
 
-INSERT, COPY with a transformation and UPDATE are checked where they name the value of a column; MERGE and
-MATCH_BY_COLUMN_NAME are not. Source: https://docs.snowflake.com/en/sql-reference/data-types-text and
+INSERT, UPDATE, MERGE and COPY with a transformation are checked; COPY with MATCH_BY_COLUMN_NAME is not. Source: https://docs.snowflake.com/en/sql-reference/data-types-text and
 data-type-conversion. Numbers and NULLs DuckDB checks itself; codes are in `errors`.
 """
 
@@ -23,12 +22,14 @@ def fitted(session: Session, expression: Expr, targets: Statement) -> Expr:
     """The statement (changed in place) with each value as its column takes it; `targets`: before names were pointed
     to temporary tables.
     """
-    if not isinstance(expression, (exp.Insert, exp.Copy, exp.Update)):
+    if not isinstance(expression, (exp.Insert, exp.Copy, exp.Update, exp.Merge)):
         return expression
     for full_name in targets.targets():
         columns = {column.name: column for column in _columns(session, full_name)}
         if isinstance(expression, exp.Update):
             _fit_update(expression, columns)
+        elif isinstance(expression, exp.Merge):
+            _fit_merge(expression, columns)
         else:
             _fit_rows(expression, columns)
     return expression
@@ -51,6 +52,20 @@ def _fit_update(update: exp.Update, columns: dict[str, KnownColumn]) -> None:
             each.set("expression", _taken(each.expression, column))
 
 
+def _fit_merge(merge: exp.Merge, columns: dict[str, KnownColumn]) -> None:
+    """WHEN MATCHED THEN UPDATE SET c = v, and WHEN NOT MATCHED THEN INSERT (c) VALUES (v)."""
+    for when in merge.args["whens"].expressions:
+        then = when.args["then"]
+        if isinstance(then, exp.Update):
+            for each in then.expressions:
+                if isinstance(each, exp.EQ) and isinstance(each.this, exp.Column):
+                    each.set("this", exp.column(each.this.this.copy()))  # DuckDB takes no `t.` in front of it
+            _fit_update(then, columns)
+        elif isinstance(then, exp.Insert) and isinstance(then.expression, exp.Tuple):
+            names = [_name(c) for c in then.this.expressions] if isinstance(then.this, exp.Tuple) else list(columns)
+            _fit_row(then.expression.expressions, [columns.get(name) for name in names])
+
+
 def _fit_rows(insert: exp.Insert | exp.Copy, columns: dict[str, KnownColumn]) -> None:
     target = insert.this
     names = [_name(c) for c in target.expressions] if isinstance(target, exp.Schema) else list(columns)
@@ -63,13 +78,35 @@ def _fit_rows(insert: exp.Insert | exp.Copy, columns: dict[str, KnownColumn]) ->
         rows = [row.expressions for row in query.expressions if isinstance(row, exp.Tuple)]
     elif isinstance(query, exp.Select) and not query.is_star:
         rows = [query.selects]
+    elif isinstance(query, exp.Query) and isinstance(insert, exp.Insert):
+        insert.set("expression", _fitted_query(query, by_position))
+        return
     else:
         return
     for row in rows:
-        for value, column in zip(list(row), by_position, strict=False):
-            inner = value.this if isinstance(value, exp.Alias) else value
-            if column is not None and not isinstance(inner, (exp.Placeholder, exp.Parameter)):
-                inner.replace(_taken(inner.copy(), column))
+        _fit_row(row, by_position)
+
+
+def _fit_row(values: list[Expr], columns: list[KnownColumn | None]) -> None:
+    for value, column in zip(list(values), columns, strict=False):
+        inner = value.this if isinstance(value, exp.Alias) else value
+        if column is not None and not isinstance(inner, (exp.Placeholder, exp.Parameter)):
+            inner.replace(_taken(inner.copy(), column))
+
+
+def _fitted_query(query: exp.Query, columns: list[KnownColumn | None]) -> exp.Query:
+    """A query whose columns are not named one by one, in another that does so.
+
+    The empty first branch of UNION ALL gives the columns names, and makes another number of them an error.
+    """
+    names = [f"firn_{number}" for number in range(len(columns))]
+    values = [exp.column(name, quoted=True) for name in names]
+    taken = [value if column is None else _taken(value, column) for value, column in zip(values, columns, strict=True)]
+    if taken == values:
+        return query
+    none = exp.select(*(exp.alias_(exp.null(), name, quoted=True) for name in names)).where(exp.false())
+    rows = exp.Union(this=none, expression=exp.Subquery(this=query.copy()), distinct=False)
+    return exp.select(*taken).from_(exp.Subquery(this=rows, alias=exp.TableAlias(this=exp.to_identifier("firn_rows"))))
 
 
 def _columns(session: Session, full_name: str) -> list[KnownColumn]:

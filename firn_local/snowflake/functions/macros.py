@@ -117,8 +117,8 @@ to_zoned(x) AS CASE WHEN {n}is_text(x) THEN {n}zoned({n}text(x))
 try_to_zoned(x) AS CASE WHEN {n}is_text(x) THEN {n}try_zoned({n}text(x)) ELSE TRY_CAST(x AS TIMESTAMPTZ) END
 to_day(x) AS CASE WHEN {n}is_text(x) THEN {n}moment({n}clock({n}text(x)))::DATE ELSE x::DATE END
 try_to_day(x) AS CASE WHEN {n}is_text(x) THEN {n}try_moment({n}clock({n}text(x)))::DATE ELSE TRY_CAST(x AS DATE) END
-rounded(x) AS CASE WHEN typeof(x) IN ('JSON', 'DOUBLE', 'FLOAT') THEN (to_json(x) ->> '$')::HUGEINT
-  ELSE x::HUGEINT END
+rounded(x) AS CASE WHEN typeof(x) = 'JSON' THEN (to_json(x) ->> '$')::HUGEINT WHEN typeof(x) IN ('DOUBLE', 'FLOAT')
+  THEN round((to_json(x) ->> '$')::DOUBLE)::HUGEINT ELSE x::HUGEINT END
 within(x) AS CASE WHEN x >= 100000000000000000000000000000000000000 OR x <= -100000000000000000000000000000000000000
   THEN error('Number out of representable range: ' || x) ELSE x END
 required(x, name) AS CASE WHEN x IS NULL THEN error('NULL result in a non-nullable column: ' || name) ELSE x END

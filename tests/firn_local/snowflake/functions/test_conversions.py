@@ -236,3 +236,59 @@ def test_a_column_of_fewer_digits_takes_a_rounded_number(c: Connection) -> None:
             run(c, f"INSERT INTO N (WHOLE) SELECT {value}")
     with pytest.raises(ProgrammingError, match="out of"):
         run(c, "INSERT INTO N (CENTS) SELECT 123456789.5")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO HALVES SELECT * FROM FLOATS",
+        "INSERT INTO HALVES SELECT * FROM FLOATS WHERE A > 0 UNION ALL SELECT * FROM FLOATS WHERE A <= 0",
+        "INSERT INTO HALVES WITH X AS (SELECT * FROM FLOATS) SELECT X.* FROM X",
+        "INSERT OVERWRITE INTO HALVES (N, D, S) SELECT * FROM FLOATS",
+        "MERGE INTO HALVES T USING FLOATS F ON FALSE WHEN NOT MATCHED THEN INSERT (N, D, S) VALUES (F.A, F.B, F.C)",
+        "MERGE INTO HALVES T USING FLOATS F ON FALSE WHEN NOT MATCHED THEN INSERT VALUES (F.A, F.B, F.C)",
+        "BEGIN; INSERT INTO HALVES (N, D, S) SELECT -9, -9, C FROM FLOATS; MERGE INTO HALVES T USING FLOATS F ON "
+        "T.S = F.C WHEN MATCHED THEN UPDATE SET N = F.A, T.D = F.B; COMMIT",
+    ],
+)
+def test_a_half_goes_away_from_zero_however_it_comes(c: Connection, statement: str) -> None:
+    run(c, "CREATE OR REPLACE TABLE FLOATS (A FLOAT, B FLOAT, C VARCHAR)")
+    run(c, "INSERT INTO FLOATS VALUES (2.5, 0.125, 'a'), (-2.5, -0.125, 'b'), (0.5, 0.375, 'c')")
+    run(c, "CREATE OR REPLACE TABLE HALVES (N NUMBER(3, 0), D NUMBER(5, 2), S VARCHAR(1))")
+    for each in statement.split("; "):
+        run(c, each)
+    rows = [(row[0], str(row[1]), row[2]) for row in run(c, "SELECT N, D, S FROM HALVES ORDER BY S")]
+    assert rows == [(3, "0.13", "a"), (-3, "-0.13", "b"), (1, "0.38", "c")]
+
+
+@pytest.mark.parametrize(
+    ("statement", "errno"),
+    [
+        ("INSERT INTO SMALL SELECT * FROM LARGE WHERE S = 'a'", 100046),
+        ("INSERT INTO SMALL SELECT * FROM LARGE WHERE S = 'too long'", 100078),
+        (
+            "MERGE INTO SMALL T USING LARGE L ON FALSE WHEN NOT MATCHED AND S = 'a' THEN INSERT (N, S) VALUES (N, S)",
+            100046,
+        ),
+        (
+            "MERGE INTO SMALL T USING LARGE L ON FALSE WHEN NOT MATCHED THEN INSERT (N, S) VALUES (1, L.S)",
+            100078,
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_however_it_comes(c: Connection, statement: str, errno: int) -> None:
+    run(c, "CREATE OR REPLACE TABLE LARGE (N FLOAT, S VARCHAR)")
+    run(c, "INSERT INTO LARGE VALUES (1e39, 'a'), (1, 'too long')")
+    run(c, "CREATE OR REPLACE TABLE SMALL (N NUMBER(38, 0), S VARCHAR(3))")
+    with pytest.raises(ProgrammingError) as raised:
+        run(c, statement)
+    assert raised.value.errno == errno
+
+
+def test_a_query_of_another_number_of_columns_is_refused(c: Connection) -> None:
+    run(c, "CREATE OR REPLACE TABLE PAIRS (A INT, B INT)")
+    run(c, "CREATE OR REPLACE TABLE TRIPLES (A INT, B INT, C INT)")
+    for table in ("PAIRS", "TRIPLES"):
+        other = "TRIPLES" if table == "PAIRS" else "PAIRS"
+        with pytest.raises(ProgrammingError):
+            run(c, f"INSERT INTO {table} SELECT * FROM {other}")
