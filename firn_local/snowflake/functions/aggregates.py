@@ -93,12 +93,15 @@ def hash_agg(node: Expr) -> Expr:
 
 
 def _hash(values: list[Expr]) -> Expr:
-    if len(values) == 1 and values[0].is_star:
-        table = values[0].args.get("table") if isinstance(values[0], exp.Column) else None
-        columns = exp.column(table) if table is not None else exp.func("struct_pack", exp.var("*COLUMNS(*)"))
-        return exp.Anonymous(this="hash", expressions=[columns])
-    hashed = [call("hashed", value.copy()) for value in values]
-    return hashed[0] if len(hashed) == 1 else exp.Anonymous(this="hash", expressions=hashed)
+    """Of each value, then of these hashes; DuckDB's UNPACK makes arguments of the columns of a star."""
+    hashed: list[Expr] = []
+    for value in values:
+        if value.is_star:
+            columns = exp.Anonymous(this="columns", expressions=[value.copy()])
+            hashed.append(exp.Anonymous(this="unpack", expressions=[call("hashed", columns)]))
+        else:
+            hashed.append(call("hashed", value.copy()))
+    return exp.Anonymous(this="hash", expressions=hashed)
 
 
 def md5(node: Expr) -> Expr:

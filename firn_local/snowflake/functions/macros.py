@@ -141,19 +141,19 @@ signed(h) AS (h::HUGEINT - 9223372036854775808::HUGEINT)::BIGINT
 _STEP = r"""regexp_replace(regexp_replace(e.fullkey, '^\$', root), '\."((?:[^"\\]|\\.)*)"', '[''\1'']', 'g')"""
 _PATH = rf"CASE WHEN root = '' THEN ltrim({_STEP}, '.') ELSE {_STEP} END"
 _FLATTENED = rf"""
-  SELECT hash(i)::UBIGINT AS seq, CASE WHEN e.fullkey NOT LIKE '%]' THEN e.key END AS key, {_PATH} AS path,
+  SELECT input_row AS seq, CASE WHEN e.fullkey NOT LIKE '%]' THEN e.key END AS key, {_PATH} AS path,
   CASE WHEN e.fullkey LIKE '%]' THEN e.key::BIGINT END AS index, e.value AS value,
   {{this}} AS this FROM {{source}}(i) e WHERE i IS NOT NULL AND {{where}}
-  UNION ALL SELECT hash(i)::UBIGINT, NULL, root, NULL, NULL, i WHERE is_outer AND (i IS NULL
+  UNION ALL SELECT input_row, NULL, root, NULL, NULL, i WHERE is_outer AND (i IS NULL
   OR NOT (json_type(i) IN ('OBJECT', 'ARRAY') AND mode IN ('BOTH', json_type(i)))
   OR coalesce(len(json_keys(i)), 0) + coalesce(json_array_length(i), 0) = 0)
 """  # noqa: S608  (our own text)
 _KINDS = r"regexp_replace(e.fullkey, '\"(?:[^\"\\]|\\.)*\"', '_', 'g')"
 _TABLES = {
-    "flatten_each(i, root, is_outer, mode)": _FLATTENED.format(
+    "flatten_each(i, root, is_outer, mode, input_row)": _FLATTENED.format(
         source="json_each", this="i", where="mode IN ('BOTH', json_type(i)) AND json_type(i) IN ('OBJECT', 'ARRAY')"
     ),
-    "flatten_all(i, root, is_outer, mode)": _FLATTENED.format(
+    "flatten_all(i, root, is_outer, mode, input_row)": _FLATTENED.format(
         source="json_tree",
         this="json_extract(i, e.path)",
         where=f"e.parent IS NOT NULL AND (mode = 'BOTH' OR CASE mode WHEN 'OBJECT' THEN NOT contains({_KINDS}, '[') "

@@ -62,6 +62,12 @@ CASES: list[tuple[str, list[tuple[Any, ...]]]] = [
         [(True, True, False, True, True, True)],
     ),
     (
+        "SELECT HASH(*) = HASH(a, b), HASH(t.*) = HASH(a, b), HASH(t.*, 1) = HASH(a, b, 1), HASH(*) = HASH(b, a) "
+        "FROM (SELECT 1.0 a, 'b' b) t",
+        [(True, True, True, False)],
+    ),
+    ("SELECT HASH(*) = HASH(a), HASH_AGG(*) = HASH_AGG(a) FROM (SELECT 1 a) GROUP BY a", [(True, True)]),
+    (
         "SELECT HASH(1) = HASH(1::NUMBER(10,2)), HASH(1::INT) = HASH(1::FLOAT)",
         [(True, True)],
     ),

@@ -102,3 +102,31 @@ def c(server: InProcess) -> Iterator[Connection]:
 @pytest.mark.parametrize(("sql", "rows"), CASES)
 def test_the_documented_rows_come_back(c: Connection, sql: str, rows: list[tuple[Any, ...]]) -> None:
     assert run(c, sql) == rows
+
+
+def test_seq_tells_input_rows_apart_that_are_equal(c: Connection) -> None:
+    run(c, "CREATE OR REPLACE TABLE EQUALS (ID INT, V VARIANT)")
+    run(c, "INSERT INTO EQUALS SELECT 1, PARSE_JSON('[[7, 8], [7, 8]]') FROM VALUES (1), (2)")
+    assert run(c, "SELECT SEQ FROM TABLE(FLATTEN(PARSE_JSON('[1, 2]')))") == [(1,), (1,)]
+    of_rows = "SELECT f.SEQ, COUNT(*) FROM {} , LATERAL FLATTEN(INPUT => t.v) f GROUP BY 1 ORDER BY 1"
+    for source in ("EQUALS t", "EQUALS AS t", "(SELECT * FROM EQUALS) t", "PUBLIC.EQUALS t"):
+        assert run(c, of_rows.format(source)) == [(1, 2), (2, 2)]
+    nested = (
+        "SELECT g.SEQ, COUNT(*), COUNT(DISTINCT f.SEQ) FROM EQUALS t, LATERAL FLATTEN(t.v) f, "
+        "LATERAL FLATTEN(f.value) g GROUP BY 1"
+    )
+    assert [row[1:] for row in run(c, nested)] == [(2, 1)] * 4
+    joined = (
+        "SELECT f.SEQ, COUNT(*) FROM EQUALS t JOIN EQUALS u ON t.id = u.id "
+        "LEFT JOIN LATERAL FLATTEN(INPUT => t.v) f ON TRUE GROUP BY 1"
+    )
+    assert [row[1] for row in run(c, joined)] == [2] * 4
+
+
+def test_a_star_has_no_more_columns_than_the_sources_have(c: Connection) -> None:
+    run(c, "CREATE OR REPLACE TABLE ONES (ID INT, V VARIANT)")
+    run(c, "INSERT INTO ONES SELECT 5, PARSE_JSON('[9]')")
+    flat = (1, None, "[0]", 0, "9", "[9]")
+    assert run(c, "SELECT * FROM ONES, LATERAL FLATTEN(INPUT => V) f") == [(5, "[9]", *flat)]
+    assert run(c, "SELECT ONES.*, f.SEQ FROM ONES, LATERAL FLATTEN(INPUT => ONES.V) f") == [(5, "[9]", 1)]
+    assert run(c, "SELECT f.* FROM ONES o, TABLE(FLATTEN(o.V)) f") == [flat]
