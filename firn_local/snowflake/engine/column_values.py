@@ -1,7 +1,8 @@
 """What a column takes: texts no longer than declared, whole numbers rounded, and a VARIANT's value as of its type.
 
 INSERT, UPDATE, MERGE and COPY with a transformation are checked; COPY with MATCH_BY_COLUMN_NAME is not. Source:
-https://docs.snowflake.com/en/sql-reference/data-types-text and data-type-conversion. Numbers and NULLs DuckDB checks itself; codes are in `errors`.
+https://docs.snowflake.com/en/sql-reference/data-types-text and data-type-conversion. Numbers and NULLs DuckDB checks
+itself; codes are in `errors`.
 """
 
 from __future__ import annotations
