@@ -17,6 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import KafkaError, KafkaException
 from snowflake.connector import errors as driver
 
 from firn.connector.config import Method
@@ -75,6 +76,32 @@ def passages_of(method: Method) -> list[tuple[Step, int]]:
     return [*passages, (Step.FOLDED, 2)] if method is Method.SNOWPIPE_STREAMING else passages
 
 
+class ExportStep(StrEnum):
+    """Where a fault may strike an export, in the order of its protocol."""
+
+    CLAIMED = "after the claim"
+    FIRST_MARKERS = "after first markers were written"
+    MOVE_BEGUN = "after BEGIN of a move"
+    NUMBERED = "after a move took its number"
+    MOVED = "after the outbox was written"
+    ADVANCED = "after a move wrote how far its source is"
+    BEFORE_MOVE_COMMIT = "before COMMIT of a move"
+    MOVE_COMMITTED = "after COMMIT of a move, before its answer is taken"
+    OPENED = "after a producer fenced the older ones"
+    MARKER_READ = "after the marker was read"
+    BEGUN = "after a Kafka transaction began"
+    PRODUCED = "after a message was produced"
+    MARKED = "after all messages were delivered, and the marker was produced"
+    BEFORE_COMMIT = "before the Kafka transaction is committed"
+    COMMITTED = "after the Kafka transaction was committed, before its answer is taken"
+    SETTLE_BEGUN = "after BEGIN of a settle"
+    HELD = "after a settle locked its source"
+    HISTORY = "after the history was written"
+    DELETED = "after published batches were deleted"
+    BEFORE_SETTLE_COMMIT = "before COMMIT of a settle"
+    SETTLED = "after COMMIT of a settle, before its answer is taken"
+
+
 class Kind(StrEnum):
     """What happens there."""
 
@@ -85,6 +112,7 @@ class Kind(StrEnum):
     CRASH = "an exception that nobody expects; nothing leaves this session afterwards"
     NO_SPACE = "ENOSPC"
     UNREACHABLE = "the Snowflake driver gives up"
+    SILENT = "the Kafka client gives up"
 
 
 class CrashError(Exception):
@@ -98,7 +126,7 @@ class Fault:
     times: it strikes at that passage and the ones that follow; a process that is killed passes no more.
     """
 
-    step: Step
+    step: Step | ExportStep
     kind: Kind
     folder: str
     nth: int = 1
@@ -110,7 +138,7 @@ class Fault:
         """How often it struck."""
         return _size(Path(self.folder) / "fired")
 
-    def passing(self, step: Step) -> None:
+    def passing(self, step: StrEnum) -> None:
         """This process is at `step`: count, and strike if it is the turn."""
         if step != self.step:
             return
@@ -134,6 +162,8 @@ class Fault:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             case Kind.UNREACHABLE:
                 raise driver.OperationalError(msg=f"no answer {self.step}", errno=250001)
+            case Kind.SILENT:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer {self.step}"))
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, for the environment of a process, which is the driver there."""
@@ -144,7 +174,7 @@ class Fault:
 class Interruption:
     """Something else that happens at the `nth` passage of a step of the driver: an action of this process."""
 
-    step: Step
+    step: Step | ExportStep
     action: Callable[[], object]
     nth: int = 1
     passed: int = field(default=0, init=False)
@@ -154,7 +184,7 @@ class Interruption:
         """How often it happened."""
         return int(self.passed >= self.nth)
 
-    def passing(self, step: Step) -> None:
+    def passing(self, step: StrEnum) -> None:
         """The driver is at `step`."""
         if step == self.step:
             self.passed += 1
@@ -183,10 +213,10 @@ def _count(file: Path) -> int:
         os.close(handle)
 
 
-def from_environment() -> list[Fault]:
-    """The faults that a test gave this process, which is the driver."""
+def from_environment(steps: type[Step | ExportStep] = Step) -> list[Fault]:
+    """The faults that a test gave this process, which is the driver. steps: of a sink, or of an export."""
     return [
-        Fault(**{**each, "step": Step(each["step"]), "kind": Kind(each["kind"])})
+        Fault(**{**each, "step": steps(each["step"]), "kind": Kind(each["kind"])})
         for each in json.loads(os.environ.get(VARIABLE, "[]"))
     ]
 

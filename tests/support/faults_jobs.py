@@ -1,4 +1,4 @@
-"""Real processes of the sink's main program with faults armed."""
+"""Real processes of the main programs, of sinks and of exports, with faults armed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from tests.support.faults import Fault, environment
 
 END_SECONDS = 180
 """How long a run of a few records may take on a busy machine."""
+SINK, EXPORT = "tests.support.faulty_job", "tests.support.faulty_export_job"
 
 
 @contextmanager
-def job(stack: Any, file: Path, *faults: Fault, once: bool = True) -> Iterator[subprocess.Popen[bytes]]:
-    """The sink's main program with faults armed, and Spark with it, gone at the end of the block."""
-    command = [sys.executable, "-m", "tests.support.faulty_job", str(file), *(["--once"] if once else [])]
+def job(
+    stack: Any, file: Path, *faults: Fault, once: bool = True, program: str = SINK
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A main program with faults armed, and Spark with it, gone at the end of the block."""
+    command = [sys.executable, "-m", program, str(file), *(["--once"] if once else [])]
     process = subprocess.Popen(
         command,
         cwd=PROJECT_ROOT,
@@ -38,7 +41,7 @@ def job(stack: Any, file: Path, *faults: Fault, once: bool = True) -> Iterator[s
         process.wait()
 
 
-def run(stack: Any, file: Path, *faults: Fault) -> int:
+def run(stack: Any, file: Path, *faults: Fault, program: str = SINK) -> int:
     """Run to its end; returns the exit code, negative for a signal."""
-    with job(stack, file, *faults) as process:
+    with job(stack, file, *faults, program=program) as process:
         return process.wait(END_SECONDS)

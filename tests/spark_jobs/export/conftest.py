@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import Message
 from snowflake.connector import SnowflakeConnection
 
 from firn.connector.export.config import (
@@ -31,6 +31,7 @@ from firn.snowflake.identifiers import Namespace
 from spark_jobs.export import worker
 from spark_jobs.export.run import ExportRun
 from spark_jobs.spark.engine import Engine
+from tests.support.export_orders import TABLE, committed_records
 from tests.support.local_snowflake import Local, running_local
 
 T = TypeVar("T")
@@ -116,7 +117,7 @@ class World:
 
     def history(self) -> list[dict[str, Any]]:
         """FIRN_EXPORT_HISTORY of the export, oldest first."""
-        return read_history(self.connection, self.schema, self.name)[::-1]
+        return read_history(self.connection, self.schema, self.name, limit=1000)[::-1]
 
     def waiting(self) -> int:
         """Rows that wait in all outboxes of the schema."""
@@ -126,26 +127,7 @@ class World:
 
 def committed(context: ExportContext, topic: str) -> list[Message]:
     """All committed records of a topic, read by a plain consumer."""
-    own = {
-        "group.id": uuid.uuid4().hex,
-        "isolation.level": "read_committed",
-        "auto.offset.reset": "earliest",
-        "enable.partition.eof": "true",
-    }
-    consumer, found = Consumer(context.kafka.librdkafka() | own), list[Message]()
-    try:
-        left = set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
-        consumer.subscribe([topic])
-        while left:
-            message = consumer.poll(10)
-            assert message is not None, f"partitions {left} of {topic} are not read to their ends"
-            if message.error() is None:
-                found.append(message)
-            else:
-                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-                left.discard(message.partition())
-    finally:
-        consumer.close()
+    found = committed_records(context.kafka.librdkafka(), topic)
     return sorted(found, key=lambda each: (each.partition(), each.offset()))
 
 
@@ -161,6 +143,6 @@ def world(local: Local, settings: Settings, connection: SnowflakeConnection) -> 
     name = f"S_{uuid.uuid4().hex[:8].upper()}"
     execute(connection, f"CREATE SCHEMA D.{name}")
     execute(connection, f"USE SCHEMA D.{name}")
-    execute(connection, "CREATE TABLE ORDERS (ID NUMBER(18,0) NOT NULL, STATUS VARCHAR(20), AMOUNT NUMBER(12,2))")
+    execute(connection, TABLE)
     execute(connection, "CREATE STREAM ORDERS_STREAM ON TABLE ORDERS SHOW_INITIAL_ROWS = TRUE")
     return World(local, settings, connection, Namespace("D", name))

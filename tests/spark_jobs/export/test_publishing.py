@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +17,13 @@ from firn.connector.export.config import (
     MessageFormat,
     SnapshotConfig,
 )
-from firn.errors import BadRecordError
-from firn.kafka.transactional_producer import TransactionSession
+from firn.errors import BadRecordError, FirnError
 from firn.registry.login import login_from_secret, registry_client
 from firn.secrets import RegistrySecret, read_secret
+from spark_jobs.export import worker
 from tests.spark_jobs.export.conftest import World
-from tests.spark_jobs.export.test_crashes import KilledError, killing
+from tests.support.export_hooks import armed_export
+from tests.support.faults import CrashError, ExportStep, Fault, Kind
 
 pytestmark = pytest.mark.stack
 _SMALL = {"types": (("AMOUNT", "int"),)}
@@ -39,16 +41,15 @@ def test_a_row_that_does_not_fit_stops_the_export_in_front_of_its_batch(world: W
     assert len(world.messages()) == 4
 
 
-def test_dead_letters_are_published_once_with_their_batch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dead_letters_are_published_once_with_their_batch(world: World, tmp_path: Path) -> None:
     letters = f"{world.name}-letters"
     errors = ExportErrorsConfig("all", dead_letter_topic=letters, dead_letter_replication=1)
     world.source, world.more = _SMALL, {"errors": errors}
     world.run()
     world.sql("INSERT INTO ORDERS VALUES (1, 'a', 1), (2, 'b', 2.5), (3, 'c', 3.5)")
-    with monkeypatch.context() as patched:
-        patched.setattr(TransactionSession, "_commit", killing(TransactionSession, "_commit", after=True))
-        with pytest.raises(KilledError):
-            world.run()
+    with armed_export(Fault(ExportStep.COMMITTED, Kind.CRASH, str(tmp_path))), pytest.raises((FirnError, CrashError)):
+        world.run()
+    worker.close()
     world.run()
     found = world.messages(letters)
     assert sorted(json.loads(each.value() or b"")["ID"] for each in found) == ["2", "3"]
