@@ -31,6 +31,7 @@ from spark_jobs.export.messages.values import (
     json_converter,
     text_converter,
 )
+from spark_jobs.export.messages.writer_schemas import WriterSchemas
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import SchemaRegistryClient
@@ -129,13 +130,13 @@ class AvroEncoder(_Rows):
         schema = avro_schema(message)
         schema_id, text = _registered(subjects, subject, "AVRO", schema, lambda latest: evolved(schema, latest))
         self._frame = struct.pack(">bI", 0, schema_id)
-        self._schema = fastavro.parse_schema(json.loads(text))
+        self._schemas = WriterSchemas(json.loads(text))
 
     def encode(self, record: Any) -> bytes:
         """As `Encoder.encode`."""
-        body = io.BytesIO()
-        body.write(self._frame)
-        fastavro.schemaless_writer(body, self._schema, record)
+        body = io.BytesIO(self._frame)
+        body.seek(len(self._frame))
+        fastavro.schemaless_writer(body, self._schemas.of(record), record)
         return body.getvalue()
 
 
@@ -193,7 +194,7 @@ class TextEncoder(_Rows):
 
     def encode(self, record: Any) -> bytes:
         """As `Encoder.encode`."""
-        return "|".join("" if value is None else value for value in record.values()).encode()
+        return "|".join([value or "" for value in record.values()]).encode()
 
 
 _any_json = json_converter(Scalar(Form.JSON))

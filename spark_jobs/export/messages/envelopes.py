@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -44,8 +43,7 @@ class Change(NamedTuple):
         return self.action == "DELETE"
 
 
-@dataclass(frozen=True)
-class Images:
+class Images(NamedTuple):
     """The rows of a change as an encoder converted them; before: the old row of an update that keeps its key."""
 
     row: Any

@@ -191,7 +191,7 @@ class _Layout:
         if self._keys is None:
             return None
         values = {name: row[name] for name in self._key_names}
-        if all(value is None for value in values.values()):
+        if None in values.values() and not any(value is not None for value in values.values()):
             return None
         return self._keys.encode(self._keys.row(values))
 
