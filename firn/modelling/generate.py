@@ -23,7 +23,7 @@ from firn.modelling.protobuf import describe_protobuf
 from firn.modelling.sql import Names, mart_sql, staging_sql
 from firn.modelling.versions import merged
 from firn.registry.avro_schema import parse
-from firn.registry.protobuf_schema import root_file
+from firn.registry.protobuf_schema import comments, root_file
 from firn.registry.schemas import InvalidSchemaError, RegisteredSchema
 from firn.snowflake.identifiers import table_for
 
@@ -54,7 +54,7 @@ def _described(schema: RegisteredSchema, where: str, message: str | None) -> Des
         case "JSON":
             return describe_json_schema(schema)
         case "PROTOBUF":
-            return describe_protobuf(root_file(schema), message)
+            return describe_protobuf(root_file(schema), message, comments(schema))
     raise ConfigError(f"Schemas of type {schema.kind} have no fields.", where=where, next_step="Name another subject.")
 
 

@@ -7,6 +7,8 @@ with a member for each of its fields, wrappers are plain values, enums are names
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor, OneofDescriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto
 
@@ -31,8 +33,10 @@ _WRAPPED = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "St
 _WRAPPERS = {f"google.protobuf.{name}Value" for name in _WRAPPED}
 
 
-def describe_protobuf(file: FileDescriptor, message: str | None) -> Described:
+def describe_protobuf(file: FileDescriptor, message: str | None, comments: Mapping[str, str]) -> Described:
     """What a sink writes for values of a message of this file: the one of this name, or the first.
+
+    comments: on messages, fields and oneofs, by full name (`firn.registry.protobuf_schema.comments`).
 
     Raises ConfigError where the file has no message of this name.
     """
@@ -44,13 +48,14 @@ def describe_protobuf(file: FileDescriptor, message: str | None) -> Described:
             where=f"messages of the schema: {', '.join(messages) or 'none'}",
             next_step="Name one of them with --message.",
         )
-    return Described(_Reader().message(found))
+    return Described(_Reader(comments).message(found))
 
 
 class _Reader:
     """Walks one message, each kind of message once. A message inside itself has no description: a VARIANT."""
 
-    def __init__(self) -> None:
+    def __init__(self, comments: Mapping[str, str]) -> None:
+        self._comments = comments
         self._known: dict[str, Type | None] = {}
 
     def message(self, message: Descriptor) -> Type:
@@ -61,22 +66,28 @@ class _Reader:
                 self._field(each) if isinstance(each, FieldDescriptor) else self._union(name, each)
                 for name, each in _members(message)
             )
-            self._known[message.full_name] = Record(found) if found else VARIANT
+            doc = self._comments.get(message.full_name, "")
+            self._known[message.full_name] = Record(found, doc) if found else VARIANT
         return self._known[message.full_name] or VARIANT
 
     def _union(self, name: str, union: OneofDescriptor) -> Field:
-        members = tuple(Field(each.name, self._single(each), nullable=True) for each in union.fields)
-        return Field(name, Record(members), nullable=True)
+        members = tuple(self._member(each, self._single(each), nullable=True) for each in union.fields)
+        return Field(name, Record(members), nullable=True, doc=self._comments.get(union.full_name, ""))
 
     def _field(self, field: FieldDescriptor) -> Field:
         entry = field.message_type
         if entry and entry.GetOptions().map_entry:
             key, values = entry.fields_by_name["key"], self._single(entry.fields_by_name["value"])
             text = key.type == FieldDescriptor.TYPE_STRING
-            return Field(field.name, Map(values, pairs=not text, keys=self._single(key)), nullable=False)
+            return self._member(field, Map(values, pairs=not text, keys=self._single(key)), nullable=False)
         if field.is_repeated:
-            return Field(field.name, Array(self._single(field)), nullable=False)
-        return Field(field.name, self._single(field), nullable=field.has_presence and not field.is_required)
+            return self._member(field, Array(self._single(field)), nullable=False)
+        return self._member(field, self._single(field), nullable=field.has_presence and not field.is_required)
+
+    def _member(self, field: FieldDescriptor, type: Type, *, nullable: bool) -> Field:
+        """A field with its comment, or else that of its message."""
+        doc = self._comments.get(field.full_name) or (type.doc if isinstance(type, Record) else "")
+        return Field(field.name, type, nullable, doc)
 
     def _single(self, field: FieldDescriptor) -> Type:
         message = field.message_type

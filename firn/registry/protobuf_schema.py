@@ -21,7 +21,7 @@ from confluent_kafka.schema_registry.confluent import meta_pb2
 from confluent_kafka.schema_registry.confluent.type import decimal_pb2, variant_pb2
 from confluent_kafka.schema_registry.confluent.types import decimal_pb2 as former_decimal_pb2
 from google.protobuf.descriptor import FileDescriptor
-from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
@@ -33,6 +33,7 @@ PROTOC_SECONDS = 60.0
 
 _ROOT = "firn_root.proto"
 _LOG = re.compile(r"^(?:WARNING: All log|[WIE]\d{4} ).*\n", re.MULTILINE)  # what protoc's libraries say beside errors
+_COMMENTED = {"message_type", "nested_type", "field", "oneof_decl"}
 _KNOWN = (meta_pb2, decimal_pb2, variant_pb2, former_decimal_pb2)
 _INCLUDED = (Path(grpc_tools.__file__).parent / "_proto", Path(next(iter(google.type.__path__))).parents[1])
 
@@ -48,6 +49,37 @@ def root_file(schema: RegisteredSchema) -> FileDescriptor:
         raise
     except (DecodeError, KeyError, TypeError, ValueError) as error:
         raise InvalidSchemaError(f"its descriptors do not fit together: {error}") from error
+
+
+def comments(schema: RegisteredSchema) -> dict[str, str]:
+    """The comments on messages, their fields and oneofs, by full name, in one line each.
+
+    The text in front of an element counts, else what stands behind it on its line. A descriptor that was registered
+    without its source has none. Raises InvalidSchemaError as `root_file` does.
+    """
+    found: dict[str, str] = {}
+    for file in _compiled(schema).file:
+        for place in file.source_code_info.location:
+            text = " ".join((place.leading_comments or place.trailing_comments).split())
+            name = _element(file, list(place.path)) if text else None
+            if name:
+                found[name] = text
+    return found
+
+
+def _element(file: FileDescriptorProto, path: list[int]) -> str | None:
+    """The full name of the message, field or oneof at a path of SourceCodeInfo (field number, index, ...)."""
+    message: FileDescriptorProto | DescriptorProto = file
+    name, steps = file.package, list(zip(path[::2], path[1::2], strict=False))
+    if not steps or len(path) % 2:
+        return None
+    for number, index in steps:
+        members = message.DESCRIPTOR.fields_by_number[number].name
+        if members not in _COMMENTED:
+            return None
+        message = getattr(message, members)[index]
+        name = f"{name}.{message.name}".lstrip(".")
+    return name
 
 
 def _compiled(schema: RegisteredSchema) -> FileDescriptorSet:
@@ -113,7 +145,7 @@ def _descriptor(name: str, text: str) -> FileDescriptorProto | None:
 def _run_protoc(folder: Path) -> None:
     sources = folder / "sources"
     command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{sources}", *[f"-I{path}" for path in _INCLUDED]]
-    command += [f"--descriptor_set_in={folder / 'known.pb'}", "--include_imports"]
+    command += [f"--descriptor_set_in={folder / 'known.pb'}", "--include_imports", "--include_source_info"]
     command += [f"--descriptor_set_out={folder / 'compiled.pb'}", _ROOT]
     try:
         ran = subprocess.run(command, capture_output=True, timeout=PROTOC_SECONDS, check=False)

@@ -41,9 +41,18 @@ def copied(session: Session, statement: Statement, place: Place, declared: Annot
     origin = session.place_of(name)
     if not session.duck.execute(_IS_TABLE, list(origin)).fetchall():
         raise missing("Object", name)
+    clones, replaces = create.args.get("clone") is not None, bool(create.args.get("replace"))
+    _copy(session, origin, place, declared, clones=clones, replaces=replaces)
+
+
+def cloned(session: Session, origin: Place, place: Place) -> None:
+    """Make the table at `place`, where there is none, with the rows of another one."""
+    _copy(session, origin, place, {}, clones=True, replaces=False)
+
+
+def _copy(session: Session, origin: Place, place: Place, declared: Annotation, *, clones: bool, replaces: bool) -> None:
     annotation = {key: each for key, each in table_annotations.table(session.duck, origin).items() if key not in _OWN}
-    statements = _statements(session, origin, place, annotation | declared, replaces=bool(create.args.get("replace")))
-    clones = create.args.get("clone") is not None
+    statements = _statements(session, origin, place, annotation | declared, replaces=replaces)
     if clones:
         rows = f"INSERT INTO {table_annotations.quoted(place)} SELECT * FROM {table_annotations.quoted(origin)}"  # noqa: S608
         statements.insert(1, rows)

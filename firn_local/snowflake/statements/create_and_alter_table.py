@@ -12,7 +12,7 @@ from fakesnow import info_schema
 from sqlglot import Expr, exp
 
 from firn_local.snowflake.change_tracking import retention
-from firn_local.snowflake.engine import context_functions, object_tags, table_copies
+from firn_local.snowflake.engine import context_functions, object_tags, schema_copies, table_copies
 from firn_local.snowflake.engine.declared_tables import (
     CHANGE_TRACKING,
     EVOLUTION,
@@ -105,6 +105,20 @@ def _take_comments(create: Expr) -> dict[str, str]:
         if isinstance(column, exp.ColumnDef):
             column.replace(column.this.copy())
     return comments
+
+
+def _create_schema(session: Session, statement: Statement, execution: Execution) -> ResultSet | None:
+    (made,) = statement.target_objects()
+    source = schema_copies.source_of(session, statement)
+    if source and statement.expression.args.get("exists") and schema_copies.is_there(session, made):
+        return ResultSet.status(f"{made.rpartition('.')[2]} already exists, statement succeeded.")
+    tree = execution.rewritten()
+    tree.set("clone", None)
+    execution.run(tree)
+    if source is None:
+        return None
+    schema_copies.copy_into(session, source, made)
+    return ResultSet.status(f"Schema {made.rpartition('.')[2]} successfully created.")
 
 
 def _create_other(_: Session, __: Statement, execution: Execution) -> None:
@@ -388,6 +402,7 @@ FAMILY = Family(
     handlers={
         (exp.Create, "TABLE"): Handler(_create, requirements.to_create),
         (exp.Create, "VIEW"): Handler(_create_view, requirements.to_create),
+        (exp.Create, "SCHEMA"): Handler(_create_schema, requirements.to_create),
         (exp.Create, ""): Handler(_create_other, requirements.to_create),
         (exp.Alter, "TABLE"): Handler(_alter, requirements.to_own),
         (exp.Alter, "VIEW"): Handler(_alter_view, requirements.to_own),

@@ -7,7 +7,7 @@ import pytest
 
 from firn.errors import ConfigError
 from firn.modelling.columns import Column, Table, tables_of
-from firn.modelling.description import VARIANT, Described, Kind
+from firn.modelling.description import VARIANT, Described, Kind, Record
 from firn.modelling.generate import described
 from firn.modelling.overrides import Overrides
 from firn.modelling.sql import data_type
@@ -190,3 +190,48 @@ def test_a_schema_that_cannot_be_read_is_an_error_that_names_it(schema: Register
     with pytest.raises(ConfigError) as raised:
         described("orders-value", [(3, schema)])
     assert "subject orders-value, version 3" in raised.value.where
+
+
+def test_protobuf_comments_are_descriptions() -> None:
+    text = """
+    syntax = "proto3";
+    package fleet;
+    // A ride,
+    // from its start.
+    message Ride {
+      // Id of the
+      // ride.
+      string id = 1;
+      int64 fare = 2;  // In pence.
+      repeated Stop stops = 3;
+      // How it was paid.
+      oneof paid {
+        string card = 4;
+
+        /* Voucher's code. */
+        string voucher = 5;
+      }
+      int32 bare = 6;
+      // A place on the way.
+      message Stop { /* Its name. */ string name = 1; }
+      Stop last = 7;
+    }
+    """
+    type = described("rides-value", [(1, RegisteredSchema("PROTOBUF", text))]).type
+    assert isinstance(type, Record)
+    assert type.doc == "A ride, from its start."
+    docs = {field.name: field.doc for field in type.fields}
+    assert docs == {
+        "paid_0": "How it was paid.",
+        "id": "Id of the ride.",
+        "fare": "In pence.",
+        "stops": "",
+        "bare": "",
+        "last": "A place on the way.",
+    }
+    paid = next(field.type for field in type.fields if field.name == "paid_0")
+    assert isinstance(paid, Record)
+    assert [field.doc for field in paid.fields] == ["", "Voucher's code."]
+    last = next(field.type for field in type.fields if field.name == "last")
+    assert isinstance(last, Record)
+    assert [field.doc for field in last.fields] == ["Its name."]

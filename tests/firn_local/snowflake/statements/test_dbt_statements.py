@@ -152,3 +152,24 @@ def test_columns_are_dropped_together_and_absent_tables_truncated(c: Connection)
     run(c, "TRUNCATE TABLE IF EXISTS NOT_THERE")
     run(c, "TRUNCATE TABLE IF EXISTS A")
     assert run(c, "SELECT * FROM A") == []
+
+
+def test_a_clone_of_a_schema_has_its_tables_and_views(c: Connection) -> None:
+    run(c, 'CREATE OR REPLACE VIEW OF_A (NUMBERED, "Named") AS SELECT ID, NAME FROM A')
+    run(c, "CREATE OR REPLACE VIEW OF_VIEW AS SELECT COUNT(*) AS ROWS_ FROM OF_A")
+    run(c, "CREATE OR REPLACE SCHEMA COPIED CLONE PUBLIC")
+    assert run(c, "SELECT ID, NAME, V FROM COPIED.A") == [(1, "x", "[1]")]
+    assert described(c, "COPIED.A") == described(c, "PUBLIC.A")
+    assert shown(c, "TABLES", "A")["comment"] == "the a"
+    assert run(c, "SELECT * FROM COPIED.OF_VIEW") == [(1,)]
+    assert run(c, 'SELECT NUMBERED, "Named" FROM COPIED.OF_A') == [(1, "x")]
+    run(c, "INSERT INTO COPIED.A (ID) VALUES (2)")
+    assert run(c, "SELECT COUNT(*) FROM PUBLIC.A") == [(1,)]
+    run(c, "USE SCHEMA PUBLIC")
+    with pytest.raises(ProgrammingError, match="already exists"):
+        run(c, "CREATE SCHEMA COPIED CLONE PUBLIC")
+    assert run(c, "CREATE SCHEMA IF NOT EXISTS COPIED CLONE PUBLIC")
+    assert run(c, "SELECT COUNT(*) FROM COPIED.A") == [(2,)]
+    with pytest.raises(ProgrammingError, match="does not exist"):
+        run(c, "CREATE SCHEMA OTHER CLONE NOWHERE")
+    run(c, "DROP SCHEMA COPIED")
