@@ -213,7 +213,11 @@ def test_protobuf_comments_are_descriptions() -> None:
       }
       int32 bare = 6;
       // A place on the way.
-      message Stop { /* Its name. */ string name = 1; }
+      message Stop {
+        /* Its
+         * name. */
+        string name = 1;
+      }
       Stop last = 7;
     }
     """
