@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 
 from firn.dbt.process import DbtProcess
 from firn.dbt.shell import main
-from tests.support.dbt import Warehouse, copied_project
+from tests.support.dbt import CREATED_AT, Warehouse, copied_project
 
 pytestmark = pytest.mark.skipif(sys.version_info >= (3, 14), reason="dbt 1.11 does not run on this Python")
 
@@ -73,3 +75,25 @@ def test_the_documentation_describes_every_column_with_its_type(dbt: Any) -> Non
     }
     assert not missing
     assert {name.split(".")[-1] for name in tables} >= {"fct_orders", "order_statuses", "order_events"}
+
+
+@pytest.mark.full
+def test_an_analyst_takes_snapshots_and_clones(dbt: Any, warehouse: Warehouse) -> None:
+    """What the role of dbt may do beside models: it owns what it makes, in schemas that it makes."""
+    (dbt.process.project / "snapshots").mkdir()
+    (dbt.process.project / "snapshots/orders.yml").write_text(
+        "snapshots: [{name: orders_history, relation: \"ref('fct_orders')\", config: "
+        "{schema: history, unique_key: order_id, strategy: check, check_cols: [order_status]}}]\n"
+    )
+    without_tests = ["--exclude-resource-type", "test", "--exclude-resource-type", "unit_test"]
+    for number, status in enumerate(("CREATED", "SHIPPED")):
+        warehouse.land(0, number, order_id=1, order_status=status, created_at=CREATED_AT + number)
+        assert dbt("build", *without_tests) == 0
+    found = warehouse.query("SELECT ORDER_STATUS AS S FROM PUBLIC_HISTORY.ORDERS_HISTORY ORDER BY DBT_VALID_FROM")
+    assert [row["S"] for row in found] == ["CREATED", "SHIPPED"]
+    state = dbt.process.home / "state"
+    state.mkdir()
+    shutil.copy(dbt.process.home / "shell/target/manifest.json", state)
+    os.environ["FIRN_DBT_SCHEMA"] = "DEV_ANNA"
+    assert dbt("clone", "--state", str(state)) == 0
+    assert warehouse.query("SELECT ORDER_STATUS AS S FROM DEV_ANNA.FCT_ORDERS") == [{"S": "SHIPPED"}]
