@@ -190,3 +190,10 @@ def test_rows_are_those_that_the_statement_wrote(tmp_path: Path) -> None:
     (tmp_path / "run_results.json").write_text(json.dumps({"results": answers}))
 
     assert [node.rows for node in read_result(tmp_path).nodes] == [7, None]
+
+
+def test_a_mart_without_a_contract_says_what_to_add() -> None:
+    said = "Compilation Error\n  This model has an enforced contract, and its 'columns' specification is missing"
+    error = failure(TransformResult((NodeResult("fct_mine", "model", "error", None, 0.1, said),)), "STREAMING.PUBLIC")
+    assert error.next_step.startswith("fct_mine has no contract: in a .yml file of its folder, add `models:")
+    assert "\n" not in error.next_step
