@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from firn.errors import ClaimAgainError, FencedError, TerminalError
+from firn.errors import ClaimAgainError, ConfigError, FencedError, TerminalError
 from firn.exports import names
 from firn.exports.columns import ColumnVersions, SourceColumns, read_versions, versions_document
 from firn.snowflake.connection import execute, query
@@ -65,6 +65,7 @@ UPDATE {table} SET LAST_BATCH = ?, DOCUMENT = PARSE_JSON(?), COLUMN_VERSIONS = P
 WHERE EXPORT = ? AND SOURCE = ? AND EPOCH = {epoch}
 """
 _SEEN = "UPDATE {table} SET DOCUMENT = PARSE_JSON(?) WHERE EXPORT = ? AND SOURCE = ? AND EPOCH = {epoch}"
+_OTHERS = "SELECT EXPORT, DOCUMENT FROM {table} WHERE SOURCE = '' AND EXPORT NOT IN ('', ?)"
 _FLOOR = "UPDATE {table} SET EPOCH = GREATEST(EPOCH, {epoch}) WHERE EXPORT = ''"
 _DELETE = "DELETE FROM {table} WHERE EXPORT = ?"
 
@@ -140,24 +141,33 @@ class ExportLedger:
         create = _CREATE.format(table=self.table)
         make_unless_there(connection, self._namespace, names.EXPORTS, lambda: execute(connection, create))
 
-    def claim(self, connection: SnowflakeConnection, sources: Collection[str], by: Mapping[str, Any]) -> ClaimedExport:
+    def claim(
+        self,
+        connection: SnowflakeConnection,
+        sources: Collection[str],
+        by: Mapping[str, Any],
+        streams: Collection[str] = (),
+    ) -> ClaimedExport:
         """Become the one who may move these sources: every run before this one is fenced.
 
-        by: plain values about the run (run id, host, when it started). Raises ClaimAgainError where the lock or the
-        answer to COMMIT did not come: the claim may be made again.
+        by: plain values about the run (run id, host, when it started). streams: full names of those that it consumes.
+        Raises ConfigError where another export consumes one of them; ClaimAgainError where the lock or the answer to
+        COMMIT did not come: the claim may be made again.
         """
+        document = json.dumps({**by, "streams": sorted(streams)})
         with transaction(connection):
             if execute(connection, _LOCK.format(table=self.table)) != 1:
                 raise self._edited("has no lock row, or several")
+            self._check_alone(connection, streams)
             floor, rows = self._rows(connection)
             owner = rows.pop("", None)
             export_id = owner["ID"] if owner else str(uuid.uuid4())
             epoch = max([floor, *(int(row["EPOCH"]) for row in (*rows.values(), *filter(None, [owner])))]) + 1
             execute(connection, _RAISE.format(table=self.table, epoch=epoch), (self._export,))
             if owner is None:
-                self._insert(connection, "", export_id, epoch, json.dumps(dict(by)))
+                self._insert(connection, "", export_id, epoch, document)
             else:
-                execute(connection, _SIGN.format(table=self.table), (json.dumps(dict(by)), self._export))
+                execute(connection, _SIGN.format(table=self.table), (document, self._export))
             for source in sorted(set(sources) - rows.keys()):
                 self._insert(connection, source, export_id, epoch, SourceState().document)
         states = {source: _state(rows[source]) if source in rows else SourceState() for source in sources}
@@ -247,6 +257,19 @@ class ExportLedger:
         sql = _INSERT.format(table=self.table, epoch=epoch)
         if execute(connection, sql, (self._export, source, export_id, document)) != 1:
             raise ClaimAgainError(f"The row of source {source!r} was not written.")
+
+    def _check_alone(self, connection: SnowflakeConnection, streams: Collection[str]) -> None:
+        """Of two exports of one stream each would get the changes that the other did not move."""
+        rows = query(connection, _OTHERS.format(table=self.table), (self._export,)) if streams else []
+        for row in rows:
+            if shared := set(streams).intersection(json.loads(row["DOCUMENT"] or "{}").get("streams", ())):
+                raise ConfigError(
+                    f"Export {row['EXPORT']} consumes stream {min(shared)} already: each change would go to one of the "
+                    "two.",
+                    where=f"export {self._export}, table {self.table}",
+                    next_step=f"Make a stream for each export (CREATE STREAM), or retire {row['EXPORT']} with "
+                    "`firn export clean`.",
+                )
 
     def _edited(self, what: str) -> TerminalError:
         return TerminalError(

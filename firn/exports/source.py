@@ -53,6 +53,11 @@ class Source:
         return self.kind in (SourceKind.STREAM, SourceKind.TABLES, SourceKind.QUERY)
 
     @property
+    def streams(self) -> tuple[FullName, ...]:
+        """The streams that a move consumes."""
+        return self.asked if self.asks_streams else ()
+
+    @property
     def makes_stream(self) -> bool:
         """Whether the export makes the stream, and may remove it; one that somebody made stays theirs."""
         return self.stream is not None and self.stream[2] == names.stream(self.export, self.name)

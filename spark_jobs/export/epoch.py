@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from firn.errors import ClaimAgainError
+from firn.errors import ClaimAgainError, TerminalError
 from firn.exports import names
 from firn.exports.asking import has_data, outbox_has_data
 from firn.exports.context import ExportContext
@@ -24,7 +24,7 @@ from firn.exports.moves.move import move
 from firn.exports.preparation import prepare
 from firn.exports.source import Source
 from firn.exports.sources import discover
-from firn.exports.streams import find_stream
+from firn.exports.streams import StreamInfo, find_stream
 from firn.exports.tasks import ensure_task
 from firn.kafka import cluster
 from firn.logs import add_to_log_context
@@ -33,6 +33,7 @@ from firn.operations.exports.run_report import ExportReport
 from firn.plural import counted
 from firn.retry import Deadline
 from firn.snowflake.connection import connect
+from firn.snowflake.identifiers import written
 from spark_jobs.export.events import emit
 from spark_jobs.export.polling import Poll
 from spark_jobs.export.publishing import Publishing
@@ -90,7 +91,8 @@ class Epoch:
         return found
 
     def _claim(self, connection: SnowflakeConnection, sources: Mapping[str, Source]) -> ClaimedExport:
-        claimed = self._parts.ledger.claim(connection, list(sources), self._parts.by)
+        streams = [written(each) for source in sources.values() for each in source.streams]
+        claimed = self._parts.ledger.claim(connection, list(sources), self._parts.by, streams)
         self._parts.report.epoch = claimed.epoch
         add_to_log_context(epoch=claimed.epoch)
         self._parts.signs.begin(claimed.id, claimed.epoch)
@@ -129,7 +131,7 @@ class _Passes:
         stop, poll = self._parts.stop, Poll(self._config.poll)
         self._publish(list(self._sources))  # what an earlier run left in the outboxes
         while not stop.is_set():
-            self._warn_of_staleness()
+            self._check_staleness()
             before = self._snapshots
             found = self._pass()
             self._parts.deadline.succeeded()
@@ -241,19 +243,31 @@ class _Passes:
             raise ClaimAgainError("There are other sources than those that were claimed.")
         self._sources = found
 
-    def _warn_of_staleness(self) -> None:
+    def _check_staleness(self) -> None:
+        """Warn of each stream that becomes stale soon. Raises TerminalError for one that is: its changes are lost."""
         if time.monotonic() - self._looked < STALE_SECONDS:
             return
         self._looked = time.monotonic()
         for source in self._sources.values():
-            stream = find_stream(self._connection, source.stream) if source.stream else None
-            at = stream.stale_after if stream else None
-            if at is not None and at - datetime.now(UTC) < STALE_WARNING:
-                emit(
-                    "stale_soon",
-                    f"stream {'.'.join(source.stream or ())} becomes stale at {at:%Y-%m-%d %H:%M} UTC",
-                    export=self._parts.report.export,
-                    level=logging.WARNING,
-                    source=source.name,
-                    stale_after=at.isoformat(),
-                )
+            for name in source.streams:
+                if (found := find_stream(self._connection, name)) is not None:
+                    self._check_stream(source, found)
+
+    def _check_stream(self, source: Source, stream: StreamInfo) -> None:
+        name, after = written(stream.name), stream.stale_after
+        if stream.stale:
+            raise TerminalError(
+                f"Stream {name} is stale: the changes since it was consumed last are lost.",
+                where=f"source {source.name}",
+                next_step="Publish all rows of its table again with `firn export resync`. A longer "
+                "MAX_DATA_EXTENSION_TIME_IN_DAYS of the table, or firn.export.task.schedule, keeps it from happening.",
+            )
+        if after is not None and after - datetime.now(UTC) < STALE_WARNING:
+            emit(
+                "stale_soon",
+                f"stream {name} becomes stale at {after:%Y-%m-%d %H:%M} UTC",
+                export=self._parts.report.export,
+                level=logging.WARNING,
+                source=source.name,
+                stale_after=after.isoformat(),
+            )

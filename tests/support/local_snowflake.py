@@ -30,10 +30,10 @@ class Local:
 
 
 @contextmanager
-def running_local(folder: Path) -> Iterator[Local]:
+def running_local(folder: Path, clock: FastClock | None = None) -> Iterator[Local]:
     """Serve one with its data in a new folder, for the length of the block."""
     (folder / "tmp").mkdir()
-    snowflake = LocalSnowflake(folder, threads=1, clock=FastClock())
+    snowflake = LocalSnowflake(folder, threads=1, clock=clock or FastClock())
     with snowflake.session("MAKER", "ACCOUNTADMIN") as session:
         snowflake.run(session, "CREATE WAREHOUSE WH AUTO_SUSPEND = 60 INITIALLY_SUSPENDED = TRUE")
         snowflake.run(session, "CREATE DATABASE D")

@@ -24,6 +24,7 @@ class Effect(StrEnum):
     """What happens to a request."""
 
     UNAVAILABLE = "answered with 503"
+    TOO_MANY = "answered with 429"
     HANG = "never answered"
     CUT = "not passed on, the connection cut"
     LOST_ANSWER = "passed on, the connection cut before the answer"
@@ -146,6 +147,8 @@ class _Handler(BaseHTTPRequestHandler):
         match effect:
             case Effect.UNAVAILABLE:
                 self._answer(503, [], b"unavailable")
+            case Effect.TOO_MANY:
+                self._answer(429, [], b"too many requests")
             case Effect.HANG:
                 proxy.closing.wait(600)
                 self.close_connection = True
