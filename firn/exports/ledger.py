@@ -75,9 +75,10 @@ class SourceState:
     """How far a source is.
 
     cursor: exact texts of the cursor columns' maximum; None before the first row. columns: by version;
-    columns_version: the newest, 0 before the first move. snapshot: the next move is that of the first rows. seen: what
-    its tables' last change was before the last move (`firn.exports.asking`). hashed: the version of the columns that
-    remembered hashes are of (`firn.exports.moves.cursor`).
+    columns_version: the newest, 0 before the first move. snapshot: the next move is that of the first rows. resync: it
+    moves changes, and all rows behind them (`firn.exports.resync`). seen: what its tables' last change was before the
+    last move (`firn.exports.asking`). hashed: the version of the columns that remembered hashes are of
+    (`firn.exports.moves.cursor`).
     """
 
     last_batch: int = 0
@@ -85,8 +86,14 @@ class SourceState:
     columns: ColumnVersions = field(default_factory=dict)
     columns_version: int = 0
     snapshot: bool = True
+    resync: bool = False
     seen: str | None = None
     hashed: int = 0
+
+    @property
+    def brings_all_rows(self) -> bool:
+        """Whether the next move brings all rows of the source, in the shards of a snapshot."""
+        return self.snapshot or self.resync
 
     def with_columns(self, columns: SourceColumns) -> tuple[int, ColumnVersions]:
         """The version of these columns, and all versions; a new one where they are not those of the newest."""
@@ -97,7 +104,8 @@ class SourceState:
     @property
     def document(self) -> str:
         """What DOCUMENT holds of it."""
-        return json.dumps({"snapshot": self.snapshot, "seen": self.seen, "hashed": self.hashed})
+        names = ("snapshot", "resync", "seen", "hashed")
+        return json.dumps({name: getattr(self, name) for name in names})
 
 
 @dataclass(frozen=True)
@@ -290,6 +298,7 @@ def _state(row: Mapping[str, Any]) -> SourceState:
         columns=read_versions(columns.get("versions", {})),
         columns_version=int(columns.get("newest", 0)),
         snapshot=bool(document.get("snapshot", True)),
+        resync=bool(document.get("resync", False)),
         seen=document.get("seen"),
         hashed=int(document.get("hashed", 0)),
     )

@@ -132,11 +132,11 @@ class _Passes:
         self._publish(list(self._sources))  # what an earlier run left in the outboxes
         while not stop.is_set():
             self._check_staleness()
-            before = self._snapshots
+            before = self._to_come
             found = self._pass()
             self._parts.deadline.succeeded()
             # A stream's first rows come alone; what has changed since they were there comes with the next move.
-            if self._parts.once and before == self._snapshots:
+            if self._parts.once and before == self._to_come:
                 return
             if not self._parts.once:
                 self._parts.signs.idle(idle=True)
@@ -145,9 +145,9 @@ class _Passes:
             self._look_again()
 
     @property
-    def _snapshots(self) -> set[str]:
-        """The sources whose first rows are still to come."""
-        return {name for name, state in self._states.items() if state.snapshot}
+    def _to_come(self) -> set[str]:
+        """The sources of which all rows are still to come."""
+        return {name for name, state in self._states.items() if state.brings_all_rows}
 
     def _pass(self) -> bool:
         """Ask all sources, move and publish those with data; whether there were rows."""
@@ -155,8 +155,10 @@ class _Passes:
         for name, source in self._sources.items():
             if self._parts.stop.is_set():
                 break
-            standing = has_data(self._connection, source, self._states[name].seen)
-            if (standing.has_data and self._move(source, standing.seen)) or self._filled_by_task(source):
+            state = self._states[name]
+            standing = has_data(self._connection, source, state.seen)
+            due = standing.has_data or state.resync
+            if (due and self._move(source, standing.seen)) or self._filled_by_task(source):
                 found.append(name)
         if found:
             self._publish(found)

@@ -15,7 +15,7 @@ from firn.errors import FirnError, TransientError
 from firn.exports.columns import ColumnVersions
 from firn.exports.context import ExportContext
 from firn.exports.ledger import ClaimedExport
-from firn.exports.outbox import waiting
+from firn.exports.outbox import WaitingBatches, waiting
 from firn.exports.source import Source
 from firn.logs import log_fields
 from spark_jobs.export.reports import ShardPublished, errors_of, load
@@ -52,17 +52,16 @@ class Publishing:
         plan = PublishPlan(self._context, self._claimed, sources, versions, log_fields())
         left = list(names)
         while left and not self._stop.is_set():
-            works = [work for name in left for work in self._works(connection, sources[name])]
-            left = list(dict.fromkeys(work.source for work in works if work.shard > 0))  # changes come behind them
+            waits = {name: waiting(connection, sources[name]) for name in left}
+            works = [work for name, found in waits.items() for work in self._works(name, found)]
+            left = [name for name, found in waits.items() if found.next != found.shards]
             if works:
                 self._run_job(plan, works)
 
-    def _works(self, connection: SnowflakeConnection, source: Source) -> list[PublishWork]:
+    def _works(self, source: str, waits: WaitingBatches) -> list[PublishWork]:
         return [
-            PublishWork(
-                source.name, each.shard, each.first, each.last, self._markers.get((source.name, each.shard), -1)
-            )
-            for each in waiting(connection, source).next
+            PublishWork(source, each.shard, each.first, each.last, self._markers.get((source, each.shard), -1))
+            for each in waits.next
         ]
 
     def _run_job(self, plan: PublishPlan, works: list[PublishWork]) -> None:

@@ -58,12 +58,12 @@ def first_markers(context: ExportContext, claimed: ClaimedExport) -> None:
 
 
 def _new_keys(context: ExportContext, claimed: ClaimedExport) -> list[MarkerKey]:
-    """Those that may have no marker yet: of sources that were never moved, and the shards of a snapshot to come."""
+    """Those that may have no marker yet: of sources that were never moved, and shards of all rows that are to come."""
     shards = range(1, context.config.snapshot.shards + 1)
     return [
         MarkerKey(claimed.id, source, shard)
         for source, state in claimed.sources.items()
-        for shard in (*((0,) if state.last_batch == 0 else ()), *(shards if state.snapshot else ()))
+        for shard in (*((0,) if state.last_batch == 0 else ()), *(shards if state.brings_all_rows else ()))
     ]
 
 

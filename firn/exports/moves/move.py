@@ -13,11 +13,12 @@ https://docs.snowflake.com/en/sql-reference/transactions.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from firn.connector.export.config import Envelope, ExportConfig, SourceKind
-from firn.exports.checks import QualityError, check_may_move, evaluate, record
+from firn.exports.checks import CheckResult, QualityError, check_may_move, evaluate, record
 from firn.exports.ledger import ClaimedExport, ExportLedger, SourceState
+from firn.exports.moves.all_rows import all_rows
 from firn.exports.moves.changes_of_stream import stream_changes
 from firn.exports.moves.compared import compared_changes, follow_compared
 from firn.exports.moves.cursor import cursor_changes, follow_cursor
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from snowflake.connector import SnowflakeConnection
 
 _MOVED = """
-SELECT COUNT(*) AS MOVED, MIN(BATCH) AS FIRST_BATCH, MAX(BATCH) AS LAST_BATCH, MAX(SHARD) AS LAST_SHARD
+SELECT COUNT(*) AS MOVED, MIN(BATCH) AS FIRST_BATCH, MAX(BATCH) AS LAST_BATCH
 FROM {outbox} WHERE BATCH >= ?
 """
 # What a cursor or a comparison found first, where only changes are wanted: its state alone stays.
@@ -44,7 +45,7 @@ class Moved:
     Batches are numbered from first_batch to last_batch in each shard, with gaps; without rows both are the number that
     the move took. shards: 0 for changes (all in shard 0), else those of a snapshot, numbered from 1. state: the
     source's from now on; its newest columns are those of these rows. new_columns: whether they differ from the last
-    move's.
+    move's. checks: how many rows met each quality check.
     """
 
     first_batch: int
@@ -53,6 +54,7 @@ class Moved:
     shards: int
     state: SourceState
     new_columns: bool = False
+    checks: tuple[CheckResult, ...] = ()
 
 
 def move(
@@ -82,6 +84,14 @@ def move(
     return moved
 
 
+class _Counted(NamedTuple):
+    """Batches and rows of a move; without rows both batches are the number that it took."""
+
+    first: int
+    last: int
+    rows: int
+
+
 @dataclass(frozen=True)
 class _Move:
     """The statements of one move, inside its transaction."""
@@ -94,24 +104,46 @@ class _Move:
     def run(self, before: SourceState, seen: str | None) -> Moved:
         """Move, check, and work out the state. before: with the number of the first batch in `last_batch`."""
         base, source = before.last_batch, self.source
-        shards = self.config.snapshot.shards if before.snapshot else 0
+        shards = self.config.snapshot.shards if before.brings_all_rows else 0
         version, versions = before.with_columns(source.columns)
+        table = source.base if before.resync and source.stream is not None else None
         changes = changes_of(source, self.config.envelope, before)
-        batch = self.config.batch
-        statement = move_statement(source, changes, base=str(base), batch=batch, version=version, shards=shards)
-        execute(self.connection, statement)
+        self._fill(changes, base, version, 0 if table else shards)
+        if table is not None:  # changes first: numbers never fall, and what is behind them is published behind them
+            self._fill(all_rows(source, table), self._counted(base).last + 1, version, shards)
         results = evaluate(self.connection, source, base)
         check_may_move(source, base, results)
         cursor = self._follow(before)
         hashed = before.hashed if cursor == before.cursor else version
         if before.snapshot and self.config.snapshot.initial == "changes only" and source.state:
             execute(self.connection, _LEAVE_OUT.format(outbox=source.outbox), (base,))
-        (row,) = query(self.connection, _MOVED.format(outbox=source.outbox), (base,))
-        first, last = int(row["FIRST_BATCH"] or base), int(row["LAST_BATCH"] or base)
-        record(self.connection, self.ledger.namespace, source, last, results)
-        after = replace(before, last_batch=last, cursor=cursor, snapshot=False, seen=seen or before.seen, hashed=hashed)
-        after = replace(after, columns=versions, columns_version=version)
-        return Moved(first, last, int(row["MOVED"]), shards, after, new_columns=version != before.columns_version)
+        moved = self._counted(base)
+        record(self.connection, self.ledger.namespace, source, moved.last, results)
+        after = replace(
+            before,
+            last_batch=moved.last,
+            cursor=cursor,
+            snapshot=False,
+            resync=False,
+            seen=seen or before.seen,
+            hashed=hashed,
+            columns=versions,
+            columns_version=version,
+        )
+        new_columns = version != before.columns_version
+        return Moved(moved.first, moved.last, moved.rows, shards, after, new_columns, results)
+
+    def _fill(self, changes: Changes, base: int, version: int, shards: int) -> None:
+        """Insert what the query returns into the outbox, from this batch on."""
+        statement = move_statement(
+            self.source, changes, base=str(base), batch=self.config.batch, version=version, shards=shards
+        )
+        execute(self.connection, statement)
+
+    def _counted(self, base: int) -> _Counted:
+        """What the outbox holds of this move."""
+        (row,) = query(self.connection, _MOVED.format(outbox=self.source.outbox), (base,))
+        return _Counted(int(row["FIRST_BATCH"] or base), int(row["LAST_BATCH"] or base), int(row["MOVED"]))
 
     def _follow(self, before: SourceState) -> tuple[str, ...] | None:
         """Bring the source's own state up to the moved rows; the cursor's position from now on."""

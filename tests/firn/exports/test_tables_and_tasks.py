@@ -1,4 +1,4 @@
-"""Tables by pattern with streams of their own, a task that fills the outbox, and a source that is published again."""
+"""Tables by pattern with streams of their own, and a task that fills the outbox."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pytest
 from firn.connector.export.config import SnapshotConfig, SnowflakeTaskConfig, SourceConfig, SourceKind
 from firn.exports.asking import has_data, outbox_has_data
 from firn.exports.preparation import remove
-from firn.exports.resync import resync
 from firn.exports.streams import find_stream
 from firn.exports.tasks import ensure_task, task_name
 from firn.snowflake.connection import execute, query
@@ -77,18 +76,3 @@ def test_a_task_moves_changes_while_no_exporter_runs(connection, tables, new_exp
     assert (row["PAYLOAD"]["WORD"], row["COLUMNS_VERSION"], row["BATCH"] > state.last_batch) == ("new", 1, True)
     assert export.ledger.standing(connection).sources["t"].last_batch == row["BATCH"]
     remove(connection, export.ledger, export.source)
-
-
-@pytest.mark.parametrize("kind", [SourceKind.STREAM, SourceKind.CURSOR, SourceKind.COMPARED])
-def test_a_source_is_published_again_from_its_rows_of_now(connection, tables, new_export, kind: SourceKind) -> None:
-    execute(connection, "CREATE OR REPLACE STREAM OTHER_CHANGES ON TABLE OTHER")
-    name = "OTHER_CHANGES" if kind is SourceKind.STREAM else "OTHER"
-    cursor = ("ID",) if kind is SourceKind.CURSOR else ()
-    export = new_export(SourceConfig("r", kind, (name,), key_columns=("ID",), cursor_columns=cursor))
-    execute(connection, "INSERT INTO OTHER VALUES (2, 'second')")
-    export.changes()
-    state = resync(connection, export.ledger, export.claimed, export.source, export.config)
-    assert state.snapshot
-    assert sorted(payload["ID"] for _, _, payload in export.changes()) == [1, 2]
-    execute(connection, "INSERT INTO OTHER VALUES (3, 'third')")
-    assert [payload["ID"] for _, _, payload in export.changes()] == [3]
