@@ -90,11 +90,13 @@ class Summary:
 class DeadLetterReader:
     """Reads the dead letters of one sink in a topic. What was read, it does not remember.
 
-    Its consumer group holds nothing, so sinks of one name in several ledgers may share it.
+    Its consumer group holds nothing, so sinks of one name in several ledgers may share it. kind: `sink`, or `export`
+    for the dead letters of an export of this name.
     """
 
-    def __init__(self, client: KafkaClient, topic: str, sink: str) -> None:
+    def __init__(self, client: KafkaClient, topic: str, sink: str, kind: str = "sink") -> None:
         self._client, self._topic, self._sink, self._group = client, topic, sink, f"firn-read-{sink}"
+        self._kind = kind
         self._admin = replace(cluster.admin_client(client), isolation=IsolationLevel.READ_COMMITTED)
 
     def topic(self) -> cluster.TopicInfo:
@@ -104,7 +106,7 @@ class DeadLetterReader:
             raise ConfigError(
                 f"There is no dead-letter topic {self._topic}.",
                 where=f"brokers {self._client.brokers}",
-                next_step="Nothing, if the sink never ran with it: its first start creates the topic.",
+                next_step=f"Nothing, if the {self._kind} never ran with it: its first start creates the topic.",
             )
         return found[self._topic]
 
@@ -115,9 +117,9 @@ class DeadLetterReader:
         first, last = cluster.offsets(self._admin, wheres, "earliest"), cluster.offsets(self._admin, wheres, "latest")
         return {number: Range(first[info.name, number], last[info.name, number]) for number in range(info.partitions)}
 
-    def newest(self, count: int | None) -> list[Summary]:
+    def newest(self, count: int | None) -> list[DeadLetter]:
         """The newest dead letters of each partition (None: all of them), in order of partition and offset."""
-        found: list[Summary] = []
+        found: list[DeadLetter] = []
         for number, held in self.ranges().items():
             found += self._newest(number, held, count)
         return found
@@ -129,9 +131,9 @@ class DeadLetterReader:
             for letter in self.read({partition: Range(offset, offset + 1)}):
                 return letter
         raise ConfigError(
-            f"There is no dead letter of sink {self._sink} at partition {partition}, offset {offset}.",
+            f"There is no dead letter of {self._kind} {self._sink} at partition {partition}, offset {offset}.",
             where=f"topic {self._topic}",
-            next_step="`firn sink dead-letters list` lists those that exist.",
+            next_step=f"`firn {self._kind} dead-letters list` lists those that exist.",
         )
 
     def read(self, ranges: Mapping[int, Range]) -> Iterator[DeadLetter]:
@@ -141,12 +143,12 @@ class DeadLetterReader:
                 if letter.belongs_to(self._sink):
                     yield letter
 
-    def _newest(self, number: int, held: Range, count: int | None) -> list[Summary]:
+    def _newest(self, number: int, held: Range, count: int | None) -> list[DeadLetter]:
         """Looks further back until there are enough: other sinks' dead letters and markers take offsets."""
         reach = held.end - held.start if count is None else 2 * count
         while True:
             start = max(held.start, held.end - reach)
-            found = [Summary.of(letter) for letter in self.read({number: Range(start, held.end)})]
+            found = list(self.read({number: Range(start, held.end)}))
             if start == held.start or (count is not None and len(found) >= count):
                 return found if count is None else found[len(found) - min(count, len(found)) :]
             reach *= 4

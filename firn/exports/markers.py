@@ -93,6 +93,18 @@ def read_markers(
     return found
 
 
+def find_markers(client: KafkaClient, topic: str, export_id: str) -> set[MarkerKey]:
+    """The keys of all markers of an export, also of sources and shards that it has no longer.
+
+    Raises as `read_markers`.
+    """
+    found: dict[MarkerKey, bool] = {}
+    for key, value, _ in _records(client, topic, 0):
+        if (read := _read_key(key)) is not None and read.export_id == export_id:
+            found[read] = value is not None
+    return {key for key, there in found.items() if there}
+
+
 def ensure_marker_topic(admin: cluster.KafkaAdmin, topic: str, replication: int = -1) -> None:
     """Make the topic unless it is there, compacted and with one partition. Raises ConfigError for one that is not.
 
@@ -120,9 +132,11 @@ def remove_markers(client: KafkaClient, topic: str, keys: Sequence[MarkerKey]) -
             kafka.put(topic, key.record, None, [], PARTITION)
 
 
-def marker_session(client: KafkaClient, key: MarkerKey, topic: str) -> TransactionSession:
-    """The producer that publishes under a marker; topic: where it produces to, for errors."""
-    return TransactionSession(client, key.transactional_id, "firn-export", topic, timeout_ms=TRANSACTION_MS)
+def marker_session(client: KafkaClient, key: MarkerKey, topic: str, *, singly: bool = False) -> TransactionSession:
+    """The producer that publishes under a marker; topic: where it produces to, for errors. singly: see there."""
+    return TransactionSession(
+        client, key.transactional_id, "firn-export", topic, timeout_ms=TRANSACTION_MS, singly=singly
+    )
 
 
 def _records(client: KafkaClient, topic: str, start: int) -> Iterator[tuple[bytes, bytes | None, int]]:
@@ -143,6 +157,15 @@ def _committed_only(client: KafkaClient) -> KafkaClient:
     """The same client, which reads no record of an aborted or an open transaction."""
     others = tuple(each for each in client.properties if each.name != _ISOLATION)
     return KafkaClient((*others, KafkaProperty(_ISOLATION, SecretStr("read_committed"))))
+
+
+def _read_key(record: bytes) -> MarkerKey | None:
+    """The key of a record; None for one that is none."""
+    try:
+        export_id, source, shard = orjson.loads(record)
+        return MarkerKey(str(export_id), str(source), int(shard))
+    except (orjson.JSONDecodeError, TypeError, ValueError):
+        return None
 
 
 def _read(value: bytes, topic: str, offset: int) -> Marker:

@@ -17,7 +17,7 @@ from firn.exports.ledger import ExportLedger
 from firn.exports.moves import compared, cursor
 from firn.exports.outbox import ensure_outbox
 from firn.exports.source import Source
-from firn.exports.streams import create_stream, drop_stream, find_stream
+from firn.exports.streams import create_stream, find_stream
 from firn.exports.tasks import remove_task
 from firn.snowflake.connection import execute
 from firn.snowflake.tables import make_unless_there
@@ -25,7 +25,6 @@ from firn.snowflake.tables import make_unless_there
 if TYPE_CHECKING:
     from snowflake.connector import SnowflakeConnection
 
-_DROP = "DROP TABLE IF EXISTS {table}"
 _CREATE_STATE = "CREATE TABLE {state} ({columns})"
 
 
@@ -34,27 +33,18 @@ def prepare(
 ) -> None:
     """Make what is absent: the ledger, history, checks; outboxes, states and streams of these sources.
 
-    May be repeated, and is where a source was found that was not there before.
+    May be repeated, and is where a source was found that was not there before. A task that an earlier configuration
+    asked for is dropped: nobody would replace it once columns change.
     """
     ledger.ensure(connection)
     ensure_history(connection, ledger.namespace)
     ensure_checks(connection, ledger.namespace)
     for source in sources:
+        if config.task is None:
+            remove_task(connection, ledger, source)
         ensure_outbox(connection, ledger.namespace, names.outbox(config.name, source.name), source.outbox)
         _ensure_state(connection, ledger, source)
         _ensure_stream(connection, config, source)
-
-
-def remove(connection: SnowflakeConnection, ledger: ExportLedger, source: Source) -> None:
-    """Drop what an export made for a source: task, outbox, state, and the stream of a table. What waits is lost.
-
-    A stream that somebody made stays, and so do the rows of the source in the history.
-    """
-    remove_task(connection, ledger, source)
-    for table in filter(None, (source.outbox, source.state)):
-        execute(connection, _DROP.format(table=table))
-    if source.makes_stream and source.stream is not None:
-        drop_stream(connection, source.stream)
 
 
 def _ensure_state(connection: SnowflakeConnection, ledger: ExportLedger, source: Source) -> None:

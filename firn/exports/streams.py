@@ -1,6 +1,6 @@
-"""Streams of Snowflake as an export uses them: described, made, removed. Their rows are for `moves`.
+"""Streams of Snowflake as an export uses them: described and made. Their rows are for `moves`.
 
-Sources: https://docs.snowflake.com/en/sql-reference/sql/create-stream, .../show-streams, .../drop-stream.
+Sources: https://docs.snowflake.com/en/sql-reference/sql/create-stream, .../show-streams.
 """
 
 from __future__ import annotations
@@ -10,22 +10,19 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from firn.errors import ConfigError
-from firn.snowflake.connection import execute, query
-from firn.snowflake.faults import MissingObjectError
+from firn.snowflake.connection import execute
 from firn.snowflake.grants import name_parts
 from firn.snowflake.identifiers import FullName, text_literal, written
-from firn.snowflake.tables import like
+from firn.snowflake.tables import shown_object
 
 if TYPE_CHECKING:
     from snowflake.connector import SnowflakeConnection
 
-_SHOW = "SHOW STREAMS LIKE '{pattern}' IN SCHEMA {schema}"
 _CREATE = "CREATE STREAM IF NOT EXISTS {stream} ON {kind} {base}{initial} COMMENT = {comment}"
 _REPLACE = """
 CREATE OR REPLACE STREAM {stream} COPY GRANTS ON {kind} {base}{append_only} SHOW_INITIAL_ROWS = TRUE COMMENT = {comment}
 """
 _APPEND_ONLY = " APPEND_ONLY = TRUE"
-_DROP = "DROP STREAM IF EXISTS {stream}"
 _INITIAL = " SHOW_INITIAL_ROWS = TRUE"
 _COMMENT = "firn export {export}, source {source}"
 
@@ -45,11 +42,7 @@ class StreamInfo:
 
 def find_stream(connection: SnowflakeConnection, name: FullName) -> StreamInfo | None:
     """The stream; None where there is none, or the role may do nothing with it. Needs no warehouse."""
-    try:
-        rows = query(connection, _SHOW.format(pattern=like(name[2]), schema=written(name[:2])))
-    except MissingObjectError:
-        return None
-    row = next((row for row in rows if row["name"] == name[2]), None)
+    row = shown_object(connection, "STREAM", name)
     if row is None:
         return None
     base = name_parts(str(row["table_name"]))
@@ -118,8 +111,3 @@ def replace_stream(connection: SnowflakeConnection, stream: FullName, *, source:
             comment=text_literal(found.comment),
         ),
     )
-
-
-def drop_stream(connection: SnowflakeConnection, stream: FullName) -> None:
-    """Remove a stream; nothing where there is none."""
-    execute(connection, _DROP.format(stream=written(stream)))

@@ -21,10 +21,9 @@ from firn.exports.ledger import ExportLedger, SourceState
 from firn.exports.moves.changes_of_stream import stream_changes
 from firn.exports.moves.numbered import move_statement
 from firn.exports.source import Source
-from firn.snowflake.connection import execute, query
-from firn.snowflake.faults import MissingObjectError
+from firn.snowflake.connection import execute
 from firn.snowflake.identifiers import FullName, stored, text_literal, written
-from firn.snowflake.tables import like
+from firn.snowflake.tables import shown_object
 
 if TYPE_CHECKING:
     from snowflake.connector import SnowflakeConnection
@@ -42,7 +41,6 @@ BEGIN
 END
 """
 _RESUME, _DROP = "ALTER TASK {task} RESUME", "DROP TASK IF EXISTS {task}"
-_SHOW = "SHOW TASKS LIKE '{pattern}' IN SCHEMA {schema}"
 _BASE = "(SELECT MAX(LAST_BATCH) FROM {exports} WHERE {row})"
 _COMMENT = "firn export {export}, source {source}, {digest}"
 
@@ -59,7 +57,7 @@ def ensure_task(
         return False
     name = task_name(ledger, source)
     create = _statement(ledger, config, config.task, source, state)
-    shown = _shown(connection, name)
+    shown = shown_object(connection, "TASK", name)
     if shown is not None and shown["comment"] == _comment(source, create) and shown["state"] == "started":
         return False
     execute(connection, create.replace("{comment}", text_literal(_comment(source, create))))
@@ -68,8 +66,10 @@ def ensure_task(
 
 
 def remove_task(connection: SnowflakeConnection, ledger: ExportLedger, source: Source) -> None:
-    """Drop the task of a source; nothing where there is none."""
-    execute(connection, _DROP.format(task=written(task_name(ledger, source))))
+    """Drop the task of a source, where there is one. A run of it that is under way ends first."""
+    name = task_name(ledger, source)
+    if shown_object(connection, "TASK", name) is not None:
+        execute(connection, _DROP.format(task=written(name)))
 
 
 def task_name(ledger: ExportLedger, source: Source) -> FullName:
@@ -108,11 +108,3 @@ def _statement(
 def _comment(source: Source, statement: str) -> str:
     digest = hashlib.sha256(statement.encode()).hexdigest()[:12]
     return _COMMENT.format(export=source.export, source=source.name, digest=digest)
-
-
-def _shown(connection: SnowflakeConnection, name: FullName) -> dict[str, str] | None:
-    try:
-        rows = query(connection, _SHOW.format(pattern=like(name[2]), schema=written(name[:2])))
-    except MissingObjectError:
-        return None
-    return next((row for row in rows if row["name"] == name[2]), None)

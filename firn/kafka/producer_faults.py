@@ -19,9 +19,12 @@ _FENCED = {
     KafkaError.INVALID_PRODUCER_EPOCH,
     KafkaError.INVALID_PRODUCER_ID_MAPPING,
 }
+TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
+"""A batch of records that is larger than the topic, or a segment of it, takes. Java's client says RecordTooLarge."""
 _REMEDIES: Mapping[int, str] = {
     KafkaError.MSG_SIZE_TOO_LARGE: "Raise max.message.bytes of the topic above the record's size and some kilobytes "
     "for headers.",
+    KafkaError.RECORD_LIST_TOO_LARGE: "Raise segment.bytes of the topic above the record's size.",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "Create the topic.",
     KafkaError._UNKNOWN_TOPIC: "Create the topic.",
     KafkaError._UNKNOWN_PARTITION: "The topic has fewer partitions than before: add partitions to it.",

@@ -21,7 +21,7 @@ from firn.errors import ConfigError, FirnError, TransientError
 from firn.kafka.client import KafkaClient
 from firn.kafka.cluster import with_callbacks
 from firn.kafka.faults import ConnectionFaults, refused_configuration
-from firn.kafka.producer_faults import ProducerFaults
+from firn.kafka.producer_faults import TOO_LARGE, ProducerFaults
 
 T = TypeVar("T")
 Header = tuple[str, bytes | None]
@@ -34,6 +34,8 @@ ANSWER_SECONDS = 30.0
 # aborts it, or until it times out. Five minutes are enough for gigabytes of records; brokers allow fifteen.
 TRANSACTION_MS = 5 * 60 * 1000
 
+# A record that is larger is a batch of its own.
+_BATCH_BYTES = 500_000
 _PRODUCER = {
     "acks": "all",
     "compression.type": "lz4",
@@ -41,7 +43,7 @@ _PRODUCER = {
     "partitioner": "murmur2_random",
     # How large a record may be, the topic says. A batch stays below the limit that topics have by default.
     "message.max.bytes": "1000000000",
-    "batch.size": "500000",
+    "batch.size": str(_BATCH_BYTES),
     "queue.buffering.max.messages": "100000",
     "queue.buffering.max.kbytes": str(256 * 1024),
 }
@@ -71,12 +73,24 @@ class CommittedOffset(NamedTuple):
     metadata: str
 
 
+class RecordTooLargeError(ConfigError):
+    """A record is larger than its topic takes.
+
+    number: as `put` got it; -1 for a record without one. alone: whether it was the only one of its batch; else another
+    record of the batch may be the large one.
+    """
+
+    number: int = -1
+    alone: bool = False
+
+
 class TransactionSession:
     """A transactional producer; use it in a `with` block. Entering it fences every older producer of its id and aborts
     what that left open. For one thread.
 
     to: the topics that it produces to, and group: the prefix of its id, for errors. timeout_ms: how long a transaction
-    may stay open. remedies: see `ProducerFaults`.
+    may stay open. remedies: see `ProducerFaults`. singly: each record is a batch of its own, so that a topic's refusal
+    is about one record alone.
     """
 
     def __init__(
@@ -87,11 +101,16 @@ class TransactionSession:
         to: str,
         remedies: Mapping[int, str] | None = None,
         timeout_ms: int = TRANSACTION_MS,
+        *,
+        singly: bool = False,
     ) -> None:
         heard = ConnectionFaults(client.brokers)
+        self._singly = singly
         self._faults = ProducerFaults(heard, to, group, transactional_id, remedies or {})
         self._failed, self._offsets = _Failure(), Delivered()
         own = {"transactional.id": transactional_id, "transaction.timeout.ms": str(timeout_ms)}
+        if singly:
+            own["batch.size"] = "1"  # applied behind the first record
         try:
             self._producer = Producer(with_callbacks(client.librdkafka() | _PRODUCER | own, heard))
         except KafkaException as error:
@@ -125,12 +144,22 @@ class TransactionSession:
         self._commit()
 
     def put(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: list[Header], partition: int = -1
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[Header],
+        partition: int = -1,
+        number: int = -1,
     ) -> None:
-        """Produce a record in the open transaction. Its offset is in `Delivered` after `flush`."""
+        """Produce a record in the open transaction. Its offset is in `Delivered` after `flush`.
+
+        number: by which a RecordTooLargeError names it, here or at `serve`, `flush` and the end of the transaction.
+        """
+        delivered = self._delivered if number < 0 else partial(self._delivered, number=number)
         while True:
             try:
-                self._producer.produce(topic, value, key, partition, on_delivery=self._delivered, headers=headers)  # type: ignore[arg-type]  # a list is invariant
+                self._producer.produce(topic, value, key, partition, on_delivery=delivered, headers=headers)  # type: ignore[arg-type]  # a list is invariant
             except BufferError:
                 self._wait_for_room(f"a record of {len(value or b'') + len(key or b'')} bytes to {topic}")
             except KafkaException as error:
@@ -148,9 +177,10 @@ class TransactionSession:
         """Take delivery reports that have come; raises what they say."""
         self._serve(0)
 
-    def _delivered(self, error: KafkaError | None, message: Delivery) -> None:
+    def _delivered(self, error: KafkaError | None, message: Delivery, number: int = -1) -> None:
         if error is not None:
             self._failed.keep(f"a record to {message.topic()}", error, message)
+            self._failed.number = number if self._failed.message is message else self._failed.number
             return
         self._offsets.add(message)
 
@@ -168,7 +198,17 @@ class TransactionSession:
         if (cause := self._faults.heard.terminal()) is not None:
             raise cause
         if self._failed.error is not None:
-            raise self._faults.explain(self._failed.error, f"deliver {self._failed.description}")
+            raise self._of_record(self._faults.explain(self._failed.error, f"deliver {self._failed.description}"))
+
+    def _of_record(self, explained: FirnError) -> FirnError:
+        """The same error; where it is about a record's size, one that names the record."""
+        error, message = self._failed.error, self._failed.message
+        if error is None or error.code() not in TOO_LARGE:
+            return explained
+        size = 0 if message is None else len(message.value() or b"") + len(message.key() or b"")
+        named = RecordTooLargeError(explained.what, where=explained.where, next_step=explained.next_step)
+        named.number, named.alone = self._failed.number, self._singly or size > _BATCH_BYTES
+        return named
 
     def _commit(self) -> None:
         try:
@@ -317,16 +357,17 @@ class Delivered:
 
 
 class _Failure:
-    """The first message that was not delivered."""
+    """The first message that was not delivered; number: that of `put`."""
 
     def __init__(self) -> None:
         self.error: KafkaError | None = None
-        self.description = ""
+        self.description, self.number = "", -1
+        self.message: Delivery | None = None
 
-    def keep(self, description: str, error: KafkaError | None, _message: Delivery) -> None:
+    def keep(self, description: str, error: KafkaError | None, message: Delivery) -> None:
         # Messages that were purged because another one failed say nothing new.
         if error is not None and self.error is None:
-            self.error, self.description = error, description
+            self.error, self.description, self.message = error, description, message
 
 
 def lost_race(transactional_id: str) -> TransientError:

@@ -98,7 +98,7 @@ def columns_of(connection: SnowflakeConnection, name: FullName) -> Columns | Non
 
 
 def shown_object(connection: SnowflakeConnection, kind: str, name: FullName) -> dict[str, Any] | None:
-    """What SHOW says of an object. kind: TABLE, STAGE or PIPE.
+    """What SHOW says of an object. kind: TABLE, STAGE, PIPE, STREAM or TASK.
 
     None where it is absent, where the role may do nothing with it, and where the role does not see its schema.
     """

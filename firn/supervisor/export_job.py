@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from firn.connector.export.config import ExportConfig
 from firn.exports import names
 from firn.exports.context import ExportContext
-from firn.operations.exports.observer import ALIVE_SECONDS, SIGN_SECONDS, ExportObserver, pace_of_export
+from firn.operations.exports.liveness import ALIVE_SECONDS
+from firn.operations.exports.observer import SIGN_SECONDS, ExportObserver, pace_of_export
 from firn.supervisor.current_credentials import ControlPlace, CurrentControl, CurrentObserver
 from firn.supervisor.driver import DriverResult
 from firn.supervisor.job import Patience, Policy, SupervisedJob

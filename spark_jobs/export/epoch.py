@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from firn.errors import ClaimAgainError, TerminalError
 from firn.exports import names
 from firn.exports.asking import has_data, outbox_has_data
+from firn.exports.checks import CheckResult, QualityError
 from firn.exports.context import ExportContext
 from firn.exports.ledger import ClaimedExport, ExportLedger, SourceState
 from firn.exports.moves.move import move
@@ -174,7 +175,12 @@ class _Passes:
 
     def _move(self, source: Source, seen: str | None) -> bool:
         begun, parts = time.monotonic(), self._parts
-        moved = move(self._connection, parts.ledger, self._claimed, source, self._config, seen=seen)
+        try:
+            moved = move(self._connection, parts.ledger, self._claimed, source, self._config, seen=seen)
+        except QualityError as error:
+            self._tell_checks(source, error.results)
+            raise
+        self._tell_checks(source, moved.checks)
         before, self._states[source.name] = self._states[source.name], moved.state
         ensure_task(self._connection, parts.ledger, self._config, source, moved.state)
         self._moved_seconds += time.monotonic() - begun
@@ -190,6 +196,21 @@ class _Passes:
                 columns=columns,
             )
         return moved.rows > 0
+
+    def _tell_checks(self, source: Source, results: Sequence[CheckResult]) -> None:
+        for each in results:
+            if each.failed:
+                emit(
+                    "check_failed",
+                    f"{counted(each.failed, 'row')} of source {source.name} did not meet check {each.check.name} "
+                    f"({each.check.action})",
+                    export=self._config.name,
+                    level=logging.WARNING,
+                    source=source.name,
+                    check=each.check.name,
+                    action=each.check.action,
+                    rows=each.failed,
+                )
 
     def _publish(self, names_: Sequence[str]) -> None:
         versions = {name: state.columns for name, state in self._states.items()}

@@ -15,6 +15,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -31,7 +32,8 @@ from firn.exports.markers import PARTITION, Marker, MarkerKey, marker_session, r
 from firn.exports.outbox import read, settle
 from firn.exports.published import PublishedBatch
 from firn.exports.source import Source
-from firn.kafka.transactional_producer import TransactionSession
+from firn.kafka.client import KafkaClient
+from firn.kafka.transactional_producer import RecordTooLargeError, TransactionSession
 from firn.logs import log_context
 from spark_jobs.export.messages.envelopes import Change
 from spark_jobs.export.messages.serializer import Output, RowError, Serializer
@@ -94,6 +96,22 @@ def _reported(plan: PublishPlan, work: PublishWork) -> ShardPublished:
     return replace(publisher.report() if publisher else report, error=error)
 
 
+class _Sessions:
+    """The producer of a shard. entered: ends what was entered.
+
+    Where a topic refuses a batch of records, one of them may be too large: from then on each is sent as a batch of its
+    own, by a producer of the same id, until the task ends.
+    """
+
+    def __init__(self, client: KafkaClient, key: MarkerKey, topic: str, entered: ExitStack) -> None:
+        self._client, self._key, self._topic, self._entered = client, key, topic, entered
+        self.now: TransactionSession = entered.enter_context(marker_session(client, key, topic))
+
+    def one_by_one(self) -> None:
+        """Go on with a producer that sends each record as a batch of its own."""
+        self.now = self._entered.enter_context(marker_session(self._client, self._key, self._topic, singly=True))
+
+
 class Publisher:
     """Publishes one shard. `report` is of what is committed, also where `run` raised."""
 
@@ -123,7 +141,8 @@ class Publisher:
             raise
 
     def _publish_all(self) -> None:
-        with marker_session(self._plan.context.kafka, self._key, self._source.topic) as kafka:
+        with ExitStack() as sessions:
+            kafka = _Sessions(self._plan.context.kafka, self._key, self._source.topic, sessions)
             self._ledger.check_epoch(self._connection, self._plan.claimed.epoch)
             marker = self._marker()
             self._unsettled = [each for each in marker.published if each.batch >= self._work.first]
@@ -144,7 +163,7 @@ class Publisher:
             self._seconds["settle"],
         )
 
-    def _publish_behind(self, kafka: TransactionSession, batch: int) -> None:
+    def _publish_behind(self, kafka: _Sessions, batch: int) -> None:
         """Publish all batches above this one, with memory for one of them and what Snowflake sends at a time."""
         rows = read(self._connection, self._source, batch, self._work.last, self._work.shard)
         for number, changes in groupby(self._changes(rows), attrgetter("batch")):
@@ -184,11 +203,32 @@ class Publisher:
             for number, action, update, row_id, payload, before, version, failed, moved in zip(*columns, strict=True):
                 yield Change(number, action, update, row_id, payload, before, version, failed, moved, snapshot)
 
-    def _publish(self, kafka: TransactionSession, number: int, changes: list[Change]) -> None:
-        """One batch in one transaction, with its marker. Raises BadRecordError in front of a batch with a bad row."""
-        begun = time.monotonic()
+    def _publish(self, kafka: _Sessions, number: int, changes: list[Change]) -> None:
+        """One batch, again without each row that proves too large. Raises BadRecordError in front of a bad row's batch.
+
+        Kafka tells of a large record only once it is there, which ends the transaction.
+        """
+        begun, too_large = time.monotonic(), dict[int, RowError]()
+        while True:
+            try:
+                self._publish_once(kafka.now, number, changes, too_large)
+                break
+            except RecordTooLargeError as error:
+                if not 0 <= error.number < len(changes):  # a marker, or a dead letter
+                    raise
+                if error.alone:
+                    too_large[error.number] = RowError("too large", f"{error.what} {error.next_step}")
+                else:
+                    kafka.one_by_one()
+        self._seconds["publish"] += time.monotonic() - begun
+
+    def _publish_once(
+        self, kafka: TransactionSession, number: int, changes: list[Change], too_large: Mapping[int, RowError]
+    ) -> None:
+        """One batch in one transaction, with its marker."""
+        reasons = Counter(self._reasons)
         with kafka.transaction() as delivered:
-            counts = self._put(kafka, changes)
+            counts = self._put(kafka, changes, too_large, reasons)
             kafka.flush()
             published = PublishedBatch(
                 number,
@@ -207,33 +247,44 @@ class Publisher:
         self._marker_offset = spans[self._config.marker_topic][PARTITION][1]
         self._unsettled.append(published)
         self._done.append(published)
-        self._seconds["publish"] += time.monotonic() - begun
+        self._reasons = reasons
 
-    def _put(self, kafka: TransactionSession, changes: list[Change]) -> Counter[str]:
+    def _put(
+        self,
+        kafka: TransactionSession,
+        changes: list[Change],
+        too_large: Mapping[int, RowError],
+        reasons: Counter[str],
+    ) -> Counter[str]:
         counts: Counter[str] = Counter()
         topic, put, size, tombstones = self._source.topic, kafka.put, 0, 0
-        for index, change in enumerate(changes, 1):
+        for index, change in enumerate(changes):
             try:
                 self._check_stopping(change)
+                if index in too_large:
+                    raise too_large[index]
                 outputs = self._serializer.messages(change)
             except RowError as error:
+                reasons[error.reason] += 1
                 self._reject(kafka, change, error, counts)
                 continue
             for key, value, headers in outputs:
-                put(topic, key, value, headers)
+                put(topic, key, value, headers, -1, index)
                 size += len(key or b"") + len(value or b"")
                 tombstones += value is None
-            if index % _SERVE_EVERY == 0:
+            if (index + 1) % _SERVE_EVERY == 0:
                 kafka.serve()
         counts.update(bytes=size, tombstones=tombstones)
         return counts
 
     def _reject(self, kafka: TransactionSession, change: Change, error: RowError, counts: Counter[str]) -> None:
-        """Publish a dead letter in the open transaction, or leave the row out, or stop, as errors.tolerance says."""
-        if self._config.errors.tolerance == "none":
+        """Publish a dead letter in the open transaction, or leave the row out, or stop, as errors.tolerance says.
+
+        A row that fails a check whose action is dead letter becomes one in any case.
+        """
+        if self._config.errors.tolerance == "none" and error.reason != "quality check":
             raise self._stopped(change, error)
         counts["letters"] += 1
-        self._reasons[error.reason] += 1
         if self._config.errors.log_enable:
             why = f"{error.reason}: {error.detail}"
             log.warning("row %s of batch %d is left out: %s", change.row_id, change.batch, why)

@@ -27,7 +27,7 @@ def ensure_topics(admin: cluster.KafkaAdmin, config: ExportConfig, sources: Iter
     """Make the topics that are absent. Raises ConfigError where they may not be made, and as Kafka tells."""
     ensure_marker_topic(admin, config.marker_topic, config.topics.replication)
     wanted = {source.topic: _new_topic(config, source.topic) for source in sources}
-    if config.errors.tolerance == "all" and (letters := config.errors.dead_letter_topic):
+    if config.publishes_letters and (letters := config.errors.dead_letter_topic):
         wanted[letters] = NewTopic(letters, 1, config.errors.dead_letter_replication)
     absent = [topic for topic in wanted if topic not in cluster.find_topics(admin, wanted)]
     if absent and not config.topics.create:

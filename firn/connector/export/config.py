@@ -205,3 +205,9 @@ class ExportConfig:
     topics: TopicConfig = TopicConfig()
     marker_topic: str = "firn-export-markers"
     allow_loop: bool = False
+
+    @property
+    def publishes_letters(self) -> bool:
+        """Whether rows may become dead letters: all that fail, or those that fail a check with this action."""
+        checked = any(check.action == "dead letter" for source in self.sources for check in source.checks)
+        return bool(self.errors.dead_letter_topic) and (checked or self.errors.tolerance == "all")

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from firn.errors import ConfigError
 from firn.exports.source import Source
-from firn.ledger.control import read_all
-from firn.ledger.table import LedgerTable
+from firn.ledger.retirement import LedgerRetirement
 from firn.snowflake.faults import MissingObjectError
 from firn.snowflake.identifiers import Namespace, stored
 
 if TYPE_CHECKING:
     from snowflake.connector import SnowflakeConnection
+
+
+_NO_SINK = "export:"
+"""No sink has this name, so all of them are others."""
 
 
 class Loop(NamedTuple):
@@ -35,14 +38,11 @@ class Loop(NamedTuple):
 
 def find_loops(connection: SnowflakeConnection, namespace: Namespace, sources: Iterable[Source]) -> list[Loop]:
     """The loops of one schema, by the targets of each sink's last claim; none without a ledger of sinks."""
-    targets: list[tuple[str, str, str]] = []
-    for record in read_all(connection, namespace):
-        try:
-            owner = LedgerTable(namespace, record.sink).owner(connection)
-        except MissingObjectError:
-            return []
-        if owner is not None:
-            targets += [(record.sink, topic, stored(table)) for topic, table in owner.targets.items()]
+    try:
+        sinks = LedgerRetirement(namespace, _NO_SINK).look(connection).others
+    except MissingObjectError:
+        return []
+    targets = [(sink, topic, stored(table)) for sink, owner in sinks.items() for topic, table in owner.targets.items()]
     schema = (stored(namespace.database), stored(namespace.schema))
     return [
         Loop(source.name, sink, topic, table)

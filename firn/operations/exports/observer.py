@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from firn.connector.export.config import ExportConfig
 from firn.errors import FirnError
@@ -30,6 +30,7 @@ from firn.ledger.control_record import ControlRecord, DesiredState
 from firn.ledger.kafka_names import request_group
 from firn.ledger.owner import Owner
 from firn.ledger.rows import View
+from firn.operations.exports.liveness import ALIVE_SECONDS, owner_view
 from firn.operations.health import Pace
 from firn.operations.life import NO_SIGNS, LifeWatch, hear
 from firn.operations.observation import Depth, Observation, PartitionLag
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 SIGN_SECONDS = 30.0
 """Between two signs of life of an export's driver."""
-ALIVE_SECONDS = 90.0
 ASK_SECONDS = 30.0
 """The sources are asked no more often than this: each question is a statement, though no warehouse runs it."""
 UNMOVED = "unmoved"
@@ -70,11 +70,8 @@ class _Standing:
 
     @property
     def view(self) -> View:
-        """The owner as the watch of life takes it. Its row says nothing after the claim: signs do."""
-        if self.ledger is None:
-            return View("", None, {})
-        by = self.ledger.owner
-        return View(self.ledger.id, Owner(self.ledger.epoch, str(by.get("run_id") or ""), 0.0), {}, _time(by))
+        """The owner as the watch of life takes it."""
+        return owner_view(self.ledger)
 
 
 class ExportObserver:
@@ -240,11 +237,3 @@ def _waiting(session: SnowflakeConnection, source: Source) -> WaitingBatches:
         return waiting(session, source)
     except MissingObjectError:  # before its first run
         return WaitingBatches()
-
-
-def _time(by: Mapping[str, Any]) -> datetime | None:
-    """When the run that claimed was started; nobody knows it where somebody else wrote the row."""
-    try:
-        return datetime.fromisoformat(str(by.get("started"))).astimezone(UTC)
-    except ValueError:
-        return datetime.now(UTC)

@@ -1,7 +1,8 @@
 """Live checks of an export: credentials, endpoints, topics, and its sources in Snowflake, each after what it needs.
 
 What only a message shows (converters, registry, rights to produce) is tried by a function that is handed in. Not for
-the configuration itself, which must be free of faults here. Nothing is changed and nothing is published.
+the configuration itself, which must be free of faults here. Nothing is changed, and nothing is published that a
+consumer of committed records sees.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def _check_sources(connection: SnowflakeConnection, context: ExportContext, foun
     for stream in staleness(connection, found):
         if stream.needs_attention(at) and not stream.gone:
             said = "is stale" if stream.stale else f"becomes stale in {stream.hours_left(at):.0f} h"
-            step = "Run the export before that. Of a stale stream: resync, docs/export.md."
+            step = "Run the export before that. Of a stale stream: `firn export resync <config>`."
             yield LiveCheck(f"stream {stream.stream}", "failed" if stream.stale else "warning", said, step)
 
 

@@ -78,7 +78,7 @@ class SupervisorRecord:
         asked = self.record.desired is not DesiredState.RUNNING
         name, reason = self.namespace.qualified(requests.TABLE if asked else TABLE), _keeps_from_starting(self.record)
         delete = _DELETE.format(table=name, sink=self.sink)
-        by_hand = f"{delete} -- afterwards a Prefect schedule that names the sink starts it again" if reason else ""
+        by_hand = f"{delete} -- afterwards a Prefect schedule that names it starts it again" if reason else ""
         return [Finding("supervisor's row", name, 1, None, reason or "desired state and last report", by_hand)]
 
     def remove(self, connection: SnowflakeConnection) -> None:
@@ -96,5 +96,5 @@ def _keeps_from_starting(record: ControlRecord) -> str:
     """Why a scheduled start does nothing; empty where it starts the sink."""
     if record.desired is not DesiredState.RUNNING:
         by = f" by {record.desired_by}" if record.desired_by else ""
-        return f"{record.desired.value}{by}: scheduled starts do not start the sink"
-    return "failed: scheduled starts do not start the sink" if record.state is State.FAILED else ""
+        return f"{record.desired.value}{by}: scheduled starts do not start it"
+    return "failed: scheduled starts do not start it" if record.state is State.FAILED else ""

@@ -159,9 +159,11 @@ def _create_tables(store: Store) -> None:
         "SCHEMA_NAME VARCHAR, QUERY_TYPE VARCHAR, SESSION_ID BIGINT, USER_NAME VARCHAR, ROLE_NAME VARCHAR, "
         "WAREHOUSE_NAME VARCHAR, WAREHOUSE_SIZE VARCHAR, QUERY_TAG VARCHAR, EXECUTION_STATUS VARCHAR, "
         "ERROR_CODE VARCHAR, ERROR_MESSAGE VARCHAR, START_TIME TIMESTAMPTZ, END_TIME TIMESTAMPTZ, "
-        "TOTAL_ELAPSED_TIME BIGINT, BYTES_SCANNED BIGINT, ROWS_PRODUCED BIGINT, CREDITS_USED_CLOUD_SERVICES DOUBLE, "
-        "LOCAL_ANSWERED_BY VARCHAR, LOCAL_RESUMED BOOLEAN)"
+        "TOTAL_ELAPSED_TIME BIGINT, EXECUTION_TIME BIGINT, BYTES_SCANNED BIGINT, ROWS_PRODUCED BIGINT, "
+        "CREDITS_USED_CLOUD_SERVICES DOUBLE, LOCAL_ANSWERED_BY VARCHAR, LOCAL_RESUMED BOOLEAN)"
     )
+    # Younger than the table.
+    store.duck_conn.execute(f"ALTER TABLE {QUERIES} ADD COLUMN IF NOT EXISTS EXECUTION_TIME BIGINT DEFAULT 0")
     store.duck_conn.execute(
         f"CREATE TABLE IF NOT EXISTS {USAGE} (warehouse VARCHAR, hour TIMESTAMPTZ, id BIGINT, seconds DOUBLE, "
         "compute_credits DOUBLE, cloud_services_credits DOUBLE, resumes BIGINT, statements BIGINT, "
@@ -174,6 +176,7 @@ def _create_tables(store: Store) -> None:
 
 
 def _row(query: Query) -> dict[str, Any]:
+    elapsed = round(1000 * (query.ended - query.started))
     return {
         "QUERY_ID": query.query_id,
         "QUERY_TEXT": query.text,
@@ -190,7 +193,8 @@ def _row(query: Query) -> dict[str, Any]:
         "ERROR_CODE": query.error_code,
         "START_TIME": datetime.fromtimestamp(query.started, UTC),
         "END_TIME": datetime.fromtimestamp(query.ended, UTC),
-        "TOTAL_ELAPSED_TIME": round(1000 * (query.ended - query.started)),
+        "TOTAL_ELAPSED_TIME": elapsed,
+        "EXECUTION_TIME": elapsed if query.compute is Compute.WAREHOUSE else 0,
         "BYTES_SCANNED": None if query.compute is Compute.WAREHOUSE else 0,
         "ROWS_PRODUCED": query.rows,
         "CREDITS_USED_CLOUD_SERVICES": query.cloud_services_credits,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import typer
 
-from flows.cli.export import control, history, logs, run, status, validate
+from flows.cli.export import clean, control, dead_letters, history, logs, resync, run, status, validate
 
 
 def add(app: typer.Typer) -> None:
@@ -26,7 +26,10 @@ def add(app: typer.Typer) -> None:
         history.history,
         history.costs,
         logs.logs,
+        resync.resync,
+        clean.clean,
     )
     for command in commands:
         family.command()(command)
+    family.add_typer(dead_letters.app)
     app.add_typer(family)

@@ -18,7 +18,7 @@ def validate(
         bool,
         typer.Option(
             "--live",
-            help="Also check logins, network, streams, rights, topics, and one message, which is never published.",
+            help="Also check logins, network, streams, rights, topics, and one message, whose transaction is aborted.",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import orjson
 import typer
 
 from firn.plural import counted
 from flows.cli.console import JsonOption, confirm, print_rows, say
+from flows.cli.dead_letters import (
+    AllOption,
+    NewestOption,
+    OffsetArgument,
+    OneJsonOption,
+    PartitionArgument,
+    print_letter,
+)
 from flows.cli.sink.arguments import ConfigArgument
 
 if TYPE_CHECKING:
@@ -23,48 +29,37 @@ if TYPE_CHECKING:
 app = typer.Typer(name="dead-letters", help="List, show and replay records that a sink left out.", no_args_is_help=True)
 
 _REPLAYED = ("topic", "partition", "letters")
-_LONGEST = 1000  # characters of a key or value in a table
 
 
 @app.command("list")
 def _list(
     config: ConfigArgument,
-    newest: Annotated[
-        int, typer.Option("--newest", min=1, help="Number of letters for each partition of the dead-letter topic.")
-    ] = 50,
-    everything: Annotated[bool, typer.Option("--all", help="List all letters in the topic.")] = False,
+    newest: NewestOption = 50,
+    everything: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the newest dead letters of a sink."""
-    from firn.dead_letters.reader import COLUMNS, DeadLetterReader
+    from firn.dead_letters.reader import COLUMNS, DeadLetterReader, Summary
 
     letters = _letters(config)
     found = DeadLetterReader(letters.client, letters.topic, letters.sink.name).newest(None if everything else newest)
-    print_rows((asdict(each) for each in found), columns=COLUMNS, as_json=as_json, widths={"reason": 80})
+    print_rows((asdict(Summary.of(each)) for each in found), columns=COLUMNS, as_json=as_json, widths={"reason": 80})
     say(f"{counted(len(found), 'letter')} of sink {letters.sink.name} in topic {letters.topic}")
 
 
 @app.command("show")
 def _show(
     config: ConfigArgument,
-    partition: Annotated[int, typer.Argument(min=0, help="Partition of the dead-letter topic.")],
-    offset: Annotated[int, typer.Argument(min=0, help="Offset in that partition.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document with all bytes.")] = False,
+    partition: PartitionArgument,
+    offset: OffsetArgument,
+    as_json: OneJsonOption = False,
 ) -> None:
     """Show one dead letter: its origin and reason, headers, key and value."""
     from firn.dead_letters.reader import COLUMNS, DeadLetterReader, document
 
     letters = _letters(config)
     found = DeadLetterReader(letters.client, letters.topic, letters.sink.name).one(partition, offset)
-    shown = document(found)
-    if as_json:
-        sys.stdout.buffer.write(orjson.dumps(shown, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-        sys.stdout.buffer.flush()
-        return
-    rows = [{"what": name, "content": shown[name]} for name in COLUMNS]
-    rows += [{"what": f"header {each['name']}", **_content(each)} for each in shown["headers"]]
-    rows += [{"what": name, **_content(shown[name])} for name in ("key", "value")]
-    print_rows(rows, columns=("what", "bytes", "content"), widths={"content": 120})
+    print_letter(document(found), COLUMNS, as_json=as_json)
 
 
 @app.command("replay")
@@ -107,14 +102,6 @@ def _replay(
         say(f"{counted(letters, 'record')} {'would be sent' if dry_run else 'sent'} back")
     else:
         say("There is nothing to replay.")
-
-
-def _content(shown: dict[str, Any] | None) -> dict[str, Any]:
-    """Cells for bytes: their size, and text or digits, shortened."""
-    if shown is None or shown["size"] is None:
-        return {"bytes": "none"}
-    text = shown["text"] if "text" in shown else f"0x{shown['hex']}"
-    return {"bytes": shown["size"], "content": text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... (--json: all)"}
 
 
 @dataclass(frozen=True)

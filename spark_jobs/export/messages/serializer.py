@@ -29,7 +29,7 @@ from spark_jobs.export.messages.values import python_value
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import SchemaRegistryClient
 
-Reason = Literal["value", "row function", "quality check"]
+Reason = Literal["value", "row function", "quality check", "too large"]
 _DATA_EXCEPTION = "org.apache.kafka.connect.errors.DataException"
 _LONGEST = 4000
 _TEXT = Scalar(Form.STRING)
@@ -89,8 +89,13 @@ class Serializer:
             raise RowError("value", str(error)) from None
 
     def letter(self, change: Change, error: RowError) -> Output:
-        """The dead letter of a row: its values as JSON, masked, with the headers that Kafka Connect's letters have."""
+        """The dead letter of a row: its values as JSON, masked, with the headers that Kafka Connect's letters have.
+
+        Of a row that is too large for its topic it has the key columns alone: the rest would be too large here too.
+        """
         row = self._layout(change.version).reader.read(change.payload)
+        if error.reason == "too large":
+            row = {column.name: row[column.name] for column in self._source.key}
         message = f"{error.reason}: {error.detail}"[:_LONGEST]
         about = {
             dead_letter.TOPIC: self._source.topic,

@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -63,7 +64,8 @@ class Export:
 
     def start(self) -> Export:
         self.look()
-        self.claimed = self.ledger.claim(self.connection, [each.name for each in self.sources], {"run_id": "test"})
+        by = {"run_id": "test", "started": datetime.now(UTC).isoformat()}
+        self.claimed = self.ledger.claim(self.connection, [each.name for each in self.sources], by)
         return self
 
     def look(self) -> tuple[Source, ...]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from firn.connector.export.config import SnapshotConfig, SnowflakeTaskConfig, SourceConfig, SourceKind
 from firn.exports.asking import has_data, outbox_has_data
-from firn.exports.preparation import remove
+from firn.exports.made_objects import find_made, remove_made
 from firn.exports.streams import find_stream
 from firn.exports.tasks import ensure_task, task_name
 from firn.snowflake.connection import execute, query
 from firn.snowflake.identifiers import written
+from tests.firn.exports.conftest import Export
 
 ONE = SnapshotConfig(shards=1)
 
@@ -35,8 +38,11 @@ def test_each_table_that_a_pattern_matches_gets_a_stream_that_begins_with_its_ro
     assert export.changes(first) == [("INSERT", False, {"ID": 1, "WORD": "first"})]
     execute(connection, "UPDATE FOLLOWED_A SET WORD = 'second'")
     assert export.changes(first) == [("INSERT", True, {"ID": 1, "WORD": "second"})]
-    remove(connection, export.ledger, first)
+    made = find_made(connection, export.namespace, export.config.name, [first.name])
+    assert sorted(each.kind for each in made) == ["STREAM", "TABLE"]
+    remove_made(connection, made)
     assert find_stream(connection, first.stream) is None
+    assert not find_made(connection, export.namespace, export.config.name, [first.name])
 
 
 def test_a_table_name_that_is_a_stream_s_is_that_stream_and_stays(connection, tables, new_export) -> None:
@@ -44,7 +50,9 @@ def test_a_table_name_that_is_a_stream_s_is_that_stream_and_stays(connection, ta
     export = new_export(SourceConfig("s", SourceKind.TABLES, ("MY_TABLE_STREAM",)))
     execute(connection, "INSERT INTO OTHER VALUES (2, 'new')")
     assert export.changes() == [("INSERT", False, {"ID": 2, "WORD": "new"})]
-    remove(connection, export.ledger, export.source)
+    made = find_made(connection, export.namespace, export.config.name, [export.source.name])
+    assert [each.kind for each in made] == ["TABLE"]
+    remove_made(connection, made)
     assert find_stream(connection, export.source.stream) is not None
 
 
@@ -75,4 +83,13 @@ def test_a_task_moves_changes_while_no_exporter_runs(connection, tables, new_exp
     (row,) = export.rows()
     assert (row["PAYLOAD"]["WORD"], row["COLUMNS_VERSION"], row["BATCH"] > state.last_batch) == ("new", 1, True)
     assert export.ledger.standing(connection).sources["t"].last_batch == row["BATCH"]
-    remove(connection, export.ledger, export.source)
+    export.look()
+    assert tasks_of(export) == ["TASK"]
+    export.config = replace(export.config, task=None)
+    export.look()
+    assert tasks_of(export) == [], "the configuration no longer asks for the task, and nobody would replace it"
+
+
+def tasks_of(export: Export) -> list[str]:
+    made = find_made(export.connection, export.namespace, export.config.name, [export.source.name])
+    return [each.kind for each in made if each.kind == "TASK"]
