@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -16,7 +17,7 @@ from firn.ledger.control import ControlTable, requester
 from firn.ledger.control_record import DesiredState
 from firn.operations.exports.run_report import ExportReport
 from firn.settings import load_settings
-from firn.snowflake.connection import connect
+from firn.snowflake.connection import connect, execute
 from firn.snowflake.identifiers import Namespace
 from firn.supervisor.job import Result
 from flows import export as module
@@ -33,13 +34,20 @@ def schema(stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         monkeypatch.setenv("FIRN_HOME", str(stack.home))
         monkeypatch.setenv("FIRN_SNOWFLAKE_SCHEMA", name)
         load_settings.cache_clear()
+        with connect(replace(login_of(stack.settings), schema=name)) as connection:
+            execute(connection, "CREATE TABLE T (ID NUMBER(5, 0))")
         yield name
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "orders-out.json"
-    config = {"snowflake.stream.name": "S", "kafka.topic": "t", "message.key.columns": "ID"}
+    config = {
+        "mode": "incrementing",
+        "snowflake.table.name": "T",
+        "incrementing.column.name": "ID",
+        "kafka.topic": "t",
+    }
     path.write_text(json.dumps({"name": "orders-out", "config": config}))
     return path
 

@@ -222,7 +222,8 @@ BATCHES = group(
     honoured(
         "firn.export.task.schedule",
         x.SCHEDULE,
-        "A task of Snowflake moves changes into the outbox on this schedule; the export only publishes.",
+        "A task of Snowflake moves changes into the outbox on this schedule; the export only publishes. Without it, a "
+        "task that the export made before is dropped.",
     ),
     honoured("firn.export.task.warehouse", r.NAME, "The warehouse of that task; without it the task is serverless."),
     honoured(
@@ -251,7 +252,7 @@ ERRORS = group(
     honoured(
         "errors.tolerance",
         r.one_of("none", "all"),
-        "`none`: the export stops in front of a row that no message can be made of. `all`: it goes on.",
+        "`none`: the export stops in front of the batch with a row that no message can be made of. `all`: it goes on.",
         "none",
     ),
     honoured(

@@ -98,7 +98,7 @@ def test_a_file_with_faults_ends_it_before_spark_is_started(main: Run, asked: di
     broken = tmp_path / "broken.json"
     broken.write_text(json.dumps({"name": "x", "config": {"kafka.topik": "t"}}))
     code, last = main(str(broken))
-    assert (code, last["error"]["kind"]) == (2, "ConfigError")
+    assert (code, last["error"]["kind"]) == (3, "ConfigError")
     assert "kafka.topic" in last["error"]["what"] + last["error"]["next"]
     assert "stopped" not in asked
 

@@ -41,7 +41,7 @@ def test_lag_is_the_age_of_the_oldest_change_that_waits_in_the_outbox(connection
     assert source.lag_seconds == pytest.approx((found.at - oldest).total_seconds(), abs=0.01)
 
     export.settle()
-    assert observer.look().partitions[0].lag == 2, "without a sign of the run nobody asks Snowflake again"
+    assert observer.look(Depth.KAFKA).partitions[0].lag == 2, "without a sign of the run nobody asks Snowflake again"
     assert observer.look(Depth.LEDGER).partitions[0].lag == 0
 
 
@@ -79,7 +79,9 @@ def test_what_people_want_is_read_with_the_ledger(connection, export, new_observ
     table.request(connection, DesiredState.PAUSED, "ann@laptop")
     found = new_observer().look()
     assert (found.desired, found.record.desired_by) == (DesiredState.PAUSED, "ann@laptop")
-    assert diagnose_job(pace_of_export(export.config), found).state is State.PAUSED
+    diagnosis = diagnose_job(pace_of_export(export.config), found)
+    assert diagnosis.state is State.RUNNING, "the run that claimed lives"
+    assert "Pause requested by ann@laptop" in diagnosis.reason
 
 
 def test_looking_at_an_export_that_does_nothing_wakes_no_warehouse(

@@ -32,7 +32,7 @@ def test_letters_are_listed_and_shown_and_their_rows_come_with_a_resync(world: W
     )
     assert "AMOUNT" in row["reason"]
     shown = json.loads(firn("dead-letters show", str(row["partition"]), str(row["offset"]), "--json").stdout)
-    assert json.loads(shown["value"]["text"]) == {"ID": 2, "STATUS": "b", "AMOUNT": "2.50"}
+    assert json.loads(shown["value"]["text"]) == {"ID": "2", "STATUS": "b", "AMOUNT": "2.50"}
     absent = firn("dead-letters show", "0", "999", check=False)
     assert f"no dead letter of export {world.name}" in absent.stderr
 
@@ -125,5 +125,7 @@ def test_a_clean_that_was_cut_off_is_given_again_and_no_run_publishes_in_between
     world.sql("INSERT INTO ORDERS VALUES (2, 'b', 2)")
     with pytest.raises(Exception, match="marker of source orders is gone"):
         world.run()
-    assert "Its name is free" in firn("clean", "--yes").stderr
+    with monkeypatch.context() as patched:
+        patched.setattr(clean, "check_over", lambda *_arguments: None)  # it gave a sign of life just now
+        assert "Its name is free" in firn("clean", "--yes").stderr
     assert len(world.messages()) == 1
