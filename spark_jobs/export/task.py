@@ -100,16 +100,19 @@ class _Sessions:
     """The producer of a shard. entered: ends what was entered.
 
     Where a topic refuses a batch of records, one of them may be too large: from then on each is sent as a batch of its
-    own, by a producer of the same id, until the task ends.
+    own, until the task ends. A refusal leaves a producer in the midst of its abort, so the next one takes its id over.
     """
 
     def __init__(self, client: KafkaClient, key: MarkerKey, topic: str, entered: ExitStack) -> None:
-        self._client, self._key, self._topic, self._entered = client, key, topic, entered
+        self._client, self._key, self._topic, self._entered, self._singly = client, key, topic, entered, False
         self.now: TransactionSession = entered.enter_context(marker_session(client, key, topic))
 
-    def one_by_one(self) -> None:
-        """Go on with a producer that sends each record as a batch of its own."""
-        self.now = self._entered.enter_context(marker_session(self._client, self._key, self._topic, singly=True))
+    def replace(self, *, singly: bool) -> None:
+        """Go on with another producer. singly: it sends each record as a batch of its own."""
+        self._singly = self._singly or singly
+        self.now = self._entered.enter_context(
+            marker_session(self._client, self._key, self._topic, singly=self._singly)
+        )
 
 
 class Publisher:
@@ -218,8 +221,7 @@ class Publisher:
                     raise
                 if error.alone:
                     too_large[error.number] = RowError("too large", f"{error.what} {error.next_step}")
-                else:
-                    kafka.one_by_one()
+                kafka.replace(singly=not error.alone)
         self._seconds["publish"] += time.monotonic() - begun
 
     def _publish_once(

@@ -94,6 +94,13 @@ def test_a_check_that_stops_is_told_of_before_the_run_ends(world: World, caplog)
     ]
 
 
+def with_notes(world: World) -> None:
+    """ORDERS gets a column for texts of any length."""
+    world.sql("DROP STREAM ORDERS_STREAM")
+    world.sql("ALTER TABLE ORDERS ADD COLUMN NOTE VARCHAR")
+    world.sql("CREATE STREAM ORDERS_STREAM ON TABLE ORDERS")
+
+
 @pytest.mark.parametrize(("limit", "size"), [(3_000, 8_000), (700_000, 1_500_000)], ids=["in a batch", "alone"])
 def test_a_row_too_large_for_its_topic_is_a_dead_letter_of_its_key(world: World, limit: int, size: int) -> None:
     """A topic refuses batches of records: those beside a large one are published all the same."""
@@ -102,8 +109,7 @@ def test_a_row_too_large_for_its_topic_is_a_dead_letter_of_its_key(world: World,
         "errors": ExportErrorsConfig("all", dead_letter_topic=letters, dead_letter_replication=1),
         "topics": TopicConfig(partitions=1, options=(("max.message.bytes", str(limit)),)),
     }
-    world.run()
-    world.sql("ALTER TABLE ORDERS ADD COLUMN NOTE VARCHAR")
+    with_notes(world)
     large = secrets.token_hex(size // 2)
     world.sql(f"INSERT INTO ORDERS VALUES (1, 'a', 1, 'x'), (2, 'b', 2, '{large}'), (3, 'c', 3, '{large}')")
     world.sql("INSERT INTO ORDERS VALUES (4, 'd', 4, 'y')")
@@ -122,8 +128,7 @@ def test_a_row_too_large_for_its_topic_is_a_dead_letter_of_its_key(world: World,
 
 def test_a_row_too_large_for_its_topic_stops_an_export_that_tolerates_none(world: World) -> None:
     world.more = {"topics": TopicConfig(partitions=1, options=(("max.message.bytes", "3000"),))}
-    world.run()
-    world.sql("ALTER TABLE ORDERS ADD COLUMN NOTE VARCHAR")
+    with_notes(world)
     world.sql(f"INSERT INTO ORDERS VALUES (1, 'a', 1, 'x'), (2, 'b', 2, '{secrets.token_hex(4000)}')")
     with pytest.raises(BadRecordError, match="too large") as raised:
         world.run()
