@@ -74,5 +74,4 @@ def _made_again(
 
 def is_stale(connection: SnowflakeConnection, source: Source) -> bool:
     """Whether a stream of the source has lost its changes. Raises ConfigError for one that is not there."""
-    asked = source.asked if source.asks_streams else ()
-    return any(require_stream(connection, stream, source.name).stale for stream in asked)
+    return any(require_stream(connection, stream, source.name).stale for stream in source.streams)

@@ -19,6 +19,7 @@ from firn.exports.source import Source
 from firn.exports.sources import discover
 from firn.ledger.control import requester
 from firn.operations.exports.liveness import check_over
+from firn.snowflake.identifiers import written
 
 if TYPE_CHECKING:
     from snowflake.connector import SnowflakeConnection
@@ -76,9 +77,9 @@ class Resync:
         self.check()
         connection, config = self._connection, self._context.config
         prepare(connection, self._ledger, config, self._all)
-        claimed = self._ledger.claim(
-            connection, [each.name for each in self._all], {"run_id": "", "resync": requester()}
-        )
+        streams = [written(stream) for each in self._all for stream in each.streams]
+        by = {"run_id": "", "resync": requester()}
+        claimed = self._ledger.claim(connection, [each.name for each in self._all], by, streams)
         for source in self._chosen:
             resync(connection, self._ledger, claimed, source, config)
 
