@@ -33,12 +33,13 @@ def admin_sql(settings: Settings, *statements: str) -> list[dict[str, Any]]:
 
 
 def make_schema(settings: Settings, name: str) -> None:
-    """A schema of somebody else, in which the sink's role may make tables and stages."""
+    """A schema of somebody else, in which the role of sinks and exports may make tables, stages and streams."""
     schema = f"{settings.snowflake_database}.{name}"
     with connect(login_of(settings)) as connection:
         execute(connection, f"USE ROLE {DEVELOPER}")
         execute(connection, f"CREATE SCHEMA {schema}")
-        execute(connection, f"GRANT USAGE, CREATE TABLE, CREATE STAGE ON SCHEMA {schema} TO ROLE {WRITER}")
+        rights = "USAGE, CREATE TABLE, CREATE STAGE, CREATE STREAM"
+        execute(connection, f"GRANT {rights} ON SCHEMA {schema} TO ROLE {WRITER}")
 
 
 def drop_schema(settings: Settings, name: str) -> None:
