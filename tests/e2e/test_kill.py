@@ -63,6 +63,7 @@ def test_ctrl_c_and_a_supervisors_term_end_a_sink_with_its_report(stack, tmp_pat
 
 
 @pytest.mark.both_methods
+@pytest.mark.full
 def test_a_killed_command_takes_spark_with_it(stack, tmp_path: Path) -> None:
     topic = Topic(stack.settings, "orphan")
     topic.send(framed(topic.register(SCHEMA), SCHEMA, [{"id": 1}]))

@@ -54,6 +54,7 @@ def test_two_minutes_of_faults_double_and_lose_nothing(tmp_path: Path, method: M
     assert figures["recovery_max"] is not None
 
 
+@pytest.mark.full
 @pytest.mark.soak
 def test_a_killed_soak_leaves_nothing_behind(tmp_path: Path) -> None:
     with soak(tmp_path, "--minutes", "2") as process:

@@ -85,6 +85,7 @@ def total(stack, topic: Topic) -> int:
 
 
 @pytest.mark.both_methods
+@pytest.mark.full
 def test_a_killed_driver_is_started_again_and_stop_ends_the_sink(stack, tmp_path: Path, flowing: Flowing) -> None:
     topic = flowing.topic
     file, log = connector_file(tmp_path, topic, buffer__flush__time="10"), tmp_path / "log"

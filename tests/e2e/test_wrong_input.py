@@ -83,6 +83,7 @@ def test_an_unknown_schema_id_names_the_record(stack, config: Path) -> None:
     assert "999999" in said
 
 
+@pytest.mark.full
 def test_kafka_down(stack, config: Path, secret) -> None:
     port = closed_port()
     name = secret("confluent/kafka-cluster", {"bootstrap_servers": f"127.0.0.1:{port}"})

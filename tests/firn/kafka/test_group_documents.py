@@ -119,9 +119,10 @@ def test_without_a_broker_an_offer_waits_for_a_moment_only() -> None:
     assert time.monotonic() - begun < 2 * MOMENT_SECONDS + 1
 
 
-def test_without_a_broker_a_read_and_a_write_name_it() -> None:
+def test_without_a_broker_a_read_and_a_write_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "REQUEST_SECONDS", 2.0)
     port = closed_port()
-    for ask in (lambda each: each.read(), lambda each: each.write({TopicPartition("t", 0): (1, "a")})):
+    for ask in (lambda each: each.read(2.0), lambda each: each.write({TopicPartition("t", 0): (1, "a")})):
         with pytest.raises(TransientError) as caught:
             ask(of(f"127.0.0.1:{port}"))
         assert str(port) in caught.value.where

@@ -469,7 +469,7 @@ def _drive(sessions: Sessions, examples: int, steps: int) -> None:
 
 
 def test_nothing_is_lost_or_doubled_in_any_order(sessions: Sessions) -> None:
-    _drive(sessions, examples=5, steps=25)
+    _drive(sessions, examples=3, steps=25)
 
 
 @pytest.mark.full

@@ -120,6 +120,7 @@ def test_records_of_any_timestamp_land(settings: Settings, new_run: NewRun) -> N
 
 
 @pytest.mark.both_methods
+@pytest.mark.full
 def test_a_sink_of_300_partitions_reads_each_of_them_once(settings: Settings, new_run: NewRun) -> None:
     topic = Topic(settings, "wide", partitions=300)
     producer = Producer(topic.client.librdkafka() | {"linger.ms": "50"})

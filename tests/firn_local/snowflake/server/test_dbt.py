@@ -13,7 +13,10 @@ from tests.firn_local.snowflake.in_process import run
 from tests.firn_local.snowflake.process import Server
 from tests.firn_local.snowflake.server.dbt_process import Dbt
 
-pytestmark = pytest.mark.skipif(sys.version_info >= (3, 14), reason="dbt 1.11 does not run on this Python")
+pytestmark = [
+    pytest.mark.skipif(sys.version_info >= (3, 14), reason="dbt 1.11 does not run on this Python"),
+    pytest.mark.full,  # `tests.firn.dbt.test_models` builds Firn's own models again and again
+]
 PROFILE = """
 tiny:
   target: local

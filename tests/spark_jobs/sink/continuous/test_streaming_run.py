@@ -147,6 +147,7 @@ def test_records_become_visible_while_the_run_lives_and_a_stop_takes_seconds(
     assert landed(settings, topic) == all_of(25)
 
 
+@pytest.mark.full
 def test_a_killed_task_loses_and_doubles_nothing(settings: Settings, new_stream: NewRun, faults_of: FaultsOf) -> None:
     topic = Topic(settings, "killed", partitions=2)
     faults = faults_of(topic)
@@ -168,7 +169,7 @@ def test_a_killed_task_loses_and_doubles_nothing(settings: Settings, new_stream:
 
 
 @pytest.mark.parametrize(
-    "kind", ["stale", "lost answer", *(pytest.param(each, marks=pytest.mark.full) for each in ("429", "500", "cut"))]
+    "kind", ["lost answer", *(pytest.param(each, marks=pytest.mark.full) for each in ("stale", "429", "500", "cut"))]
 )
 def test_faults_of_the_service_lose_and_double_nothing(
     settings: Settings, new_stream: NewRun, faults_of: FaultsOf, kind: str
@@ -234,6 +235,7 @@ def test_rows_that_snowflake_refuses_end_the_run_with_error_5030(
     assert committed(settings, topic) == {0: 0}
 
 
+@pytest.mark.full
 def test_refused_rows_that_ended_a_run_become_letters_of_the_next_one(
     settings: Settings, new_stream: NewRun, faults_of: FaultsOf
 ) -> None:

@@ -71,7 +71,13 @@ def test_a_statement_that_is_never_answered_is_given_up_and_done_again(
     exactly_once(settings, topic, {0: 10})
 
 
-@pytest.mark.parametrize("effect", [Effect.LOST_ANSWER, Effect.CUT], ids=["committed", "not-committed"])
+@pytest.mark.parametrize(
+    "effect",
+    [
+        pytest.param(Effect.LOST_ANSWER, id="committed"),
+        pytest.param(Effect.CUT, id="not-committed", marks=pytest.mark.full),
+    ],
+)
 @pytest.mark.parametrize(
     ("ingestion_method", "commit", "epoch"),
     [

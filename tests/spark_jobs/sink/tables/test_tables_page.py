@@ -24,7 +24,7 @@ from firn.settings import PROJECT_ROOT, load_settings
 from flows import cli
 from tests.support.pages import run_page
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.full]
 PAGE = PROJECT_ROOT / "docs/tables.md"
 WORD = "harbor"
 
