@@ -3,6 +3,9 @@
 Kafka keeps metadata beside every committed offset (OffsetCommit of the Kafka protocol), and an administrator may write
 both (KIP-396). So a group of Firn's alone is a small, replicated table: one row a partition, one writer a row, the
 newest write wins, a deleted topic takes its rows along. An absent row says nothing: the writer may lack the right.
+An administrator's requests and not a consumer's (`Consumer.committed`, `Consumer.commit`): only they return every row
+of a group, also those of topics that the caller does not know, tell a partition with an open transaction apart instead
+of waiting for it, and serve several groups with one client. What librdkafka gets wrong in them: docs/reliability.md.
 Not for positions that must move with records (`transactional_producer`), nor for what the texts mean.
 """
 

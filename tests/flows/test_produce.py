@@ -20,6 +20,7 @@ from firn.registry.login import login_from_secret, registry_client
 from firn.registry.schemas import registered_schema
 from firn.secrets import RegistrySecret, read_secret
 from tests.conftest import FIRN
+from tests.support.sinks import wait_until
 
 pytestmark = pytest.mark.stack
 RUN = uuid4().hex[:8]
@@ -131,12 +132,10 @@ def test_an_interrupt_delivers_what_is_under_way_and_reports_it(stack):
     command = [FIRN, "produce", "--topic", topic, "--count", "100000", "--rate", "100", "--json"]
     child = subprocess.Popen(command, env=stack.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        deadline = time.monotonic() + 60
         places = [(topic, number) for number in range(3)]
-        while not produced(admin, places):
-            assert time.monotonic() < deadline, "nothing was produced"
+        wait_until(lambda: produced(admin, places), seconds=180, what="a first record")
         child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=60)
+        out, err = child.communicate(timeout=120)
     finally:
         child.kill()
     assert child.returncode == 130, err

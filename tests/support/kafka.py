@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import fastavro
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from confluent_kafka.schema_registry import Schema
 
@@ -20,6 +20,12 @@ from firn.kafka.client import client_from_settings
 from firn.registry.login import login_from_secret, registry_client
 from firn.secrets import RegistrySecret, read_secret
 from firn.settings import Settings
+
+_MOVING = {
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+}
 
 
 @dataclass
@@ -48,6 +54,16 @@ class Topic:
         # Records of old timestamps would be gone at the broker's next look at retention.
         topic = NewTopic(self.name, self.partitions, 1, config={"retention.ms": "-1"} | self.config)
         self.admin.client.create_topics([topic])[self.name].result(30)
+
+    def is_coordinated(self, group: str) -> bool:
+        """Whether a broker answers for the group: a new broker loads its groups when it is first asked for one."""
+        try:
+            self.admin.client.describe_consumer_groups([group])[group].result(15)
+        except KafkaException as fault:
+            if fault.args[0].code() in _MOVING:
+                return False
+            raise
+        return True
 
     def try_make(self) -> bool:
         """Create the topic unless its deletion is still under way; whether it was made."""

@@ -38,8 +38,11 @@ def topic(settings: Settings) -> Topic:
 
 
 @pytest.fixture
-def group() -> str:
-    return f"firn-test-{uuid.uuid4().hex[:8]}"
+def group(topic: Topic) -> str:
+    """A name that nobody has used, once its broker takes offsets."""
+    name = f"firn-test-{uuid.uuid4().hex[:8]}"
+    wait_until(lambda: topic.is_coordinated(name), what=f"the coordinator of {name}")
+    return name
 
 
 @pytest.fixture

@@ -46,6 +46,12 @@ def member(topic: Topic) -> Iterator[tuple[str, Consumer]]:
     consumer.close()
 
 
+def coordinated(topic: Topic, group: str) -> str:
+    """The group, once its broker takes offsets: a publish waits for a moment only."""
+    wait_until(lambda: topic.is_coordinated(group), what=f"the coordinator of {group}")
+    return group
+
+
 def published(topic: Topic, group: str) -> dict[int, int]:
     """What `kafka-consumer-groups --describe` would show, by partition."""
     asked = ConsumerGroupTopicPartitions(group, [KafkaOffset(topic.name, p) for p in range(topic.partitions)])
@@ -67,7 +73,7 @@ def test_the_group_is_named_as_kafka_connect_does_unless_it_is_given(parameters:
 
 @pytest.mark.stack
 def test_positions_are_the_groups_offsets_and_nobody_is_in_it(topic: Topic) -> None:
-    group = f"connect-{topic.name}"
+    group = coordinated(topic, f"connect-{topic.name}")
     offsets = GroupOffsets(topic.client, group)
     offsets.publish({TopicPartition(topic.name, 0): 7, TopicPartition(topic.name, 1): 0})
     assert published(topic, group) == {0: 7, 1: 0}
@@ -100,7 +106,7 @@ def test_a_group_with_consumers_is_one_warning_until_it_works_again(
 def test_a_topic_that_is_gone_holds_the_others_up_neither_now_nor_later(
     topic: Topic, caplog: pytest.LogCaptureFixture
 ) -> None:
-    group = f"connect-{topic.name}"
+    group = coordinated(topic, f"connect-{topic.name}")
     offsets = GroupOffsets(topic.client, group)
     offsets.publish({TopicPartition(topic.name, 0): 1, TopicPartition(topic.name, 77): 1})
     assert published(topic, group) == {0: 1}

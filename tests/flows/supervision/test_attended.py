@@ -53,6 +53,15 @@ def waited_for(fake: Any, *, deployed: bool = True, cancelled: threading.Event |
     return attended._attended(fake, Policy(), log, cancelled or threading.Event(), deployed=deployed)
 
 
+WORKER = 4321
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that started this one had this id; pytest itself may be a child of process 1, as an orphan is."""
+    monkeypatch.setattr(attended, "_PARENT", WORKER)
+
+
 def raise_in(thread: int, kind: type[BaseException]) -> None:
     """As Prefect does it: `prefect._internal.concurrency.cancellation._send_exception_to_thread`."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_long(thread), ctypes.py_object(kind))
@@ -94,9 +103,9 @@ def test_a_cancellation_that_no_worker_passes_on_is_found_out(monkeypatch: pytes
     publisher.close()
 
 
-def test_a_worker_that_is_gone_ends_the_run_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_is_gone_ends_the_run_in_order(worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = Fake()
-    pids = iter([1234])
+    pids = iter([WORKER])
     monkeypatch.setattr(os, "getppid", lambda: next(pids, 1))
     result = waited_for(fake)
     assert fake.calls[0] == "ask"
@@ -104,7 +113,9 @@ def test_a_worker_that_is_gone_ends_the_run_in_order(monkeypatch: pytest.MonkeyP
     assert "worker" in result.error.what
 
 
-def test_a_worker_that_was_gone_before_supervision_began_ends_the_run_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_was_gone_before_supervision_began_ends_the_run_too(
+    worker: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake = Fake()
     monkeypatch.setattr(os, "getppid", lambda: 1)
     assert "worker" in str(waited_for(fake).error)
@@ -136,9 +147,9 @@ def test_a_log_that_nobody_reads_any_more_ends_no_thread(monkeypatch: pytest.Mon
             logging.getLogger().removeHandler(handler)
 
 
-def test_a_terminal_that_is_gone_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_that_is_gone_ends_nothing(worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = Fake()
-    pids = iter([1234])
+    pids = iter([WORKER])
     monkeypatch.setattr(os, "getppid", lambda: next(pids, 1))
     threading.Timer(1, fake.over.set).start()
     assert waited_for(fake, deployed=False).kind == "ended"
