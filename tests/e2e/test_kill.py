@@ -18,7 +18,7 @@ from firn.settings import PROJECT_ROOT
 from tests.support.kafka import Topic, framed
 from tests.support.sinks import committed, connector_file, landed, sql, wait_until
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.full]
 
 FIRN = Path(sys.executable).with_name("firn")
 SCHEMA = {"type": "record", "name": "Item", "fields": [{"name": "id", "type": "long"}]}
@@ -45,7 +45,7 @@ def running(stack, file: Path) -> bool:
 
 
 @pytest.mark.both_methods
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full)])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_and_a_supervisors_term_end_a_sink_with_its_report(stack, tmp_path: Path, number: int) -> None:
     topic = Topic(stack.settings, "ctrlc")
     topic.send(framed(topic.register(SCHEMA), SCHEMA, [{"id": 1}]))
@@ -63,7 +63,6 @@ def test_ctrl_c_and_a_supervisors_term_end_a_sink_with_its_report(stack, tmp_pat
 
 
 @pytest.mark.both_methods
-@pytest.mark.full
 def test_a_killed_command_takes_spark_with_it(stack, tmp_path: Path) -> None:
     topic = Topic(stack.settings, "orphan")
     topic.send(framed(topic.register(SCHEMA), SCHEMA, [{"id": 1}]))
@@ -77,7 +76,6 @@ def test_a_killed_command_takes_spark_with_it(stack, tmp_path: Path) -> None:
 
 
 @pytest.mark.both_methods
-@pytest.mark.full
 def test_a_killed_driver_loses_and_doubles_nothing(stack, tmp_path: Path) -> None:
     topic = Topic(stack.settings, "kill")
     schema_id = topic.register(SCHEMA)

@@ -94,6 +94,7 @@ def test_the_statement_of_the_guide_gives_the_record_time(stack, run: dict[str, 
 
 
 @pytest.mark.usefixtures("deployed")
+@pytest.mark.full
 def test_what_the_ui_starts_runs_on_the_worker_and_adds_its_orders_alone(
     stack: Any, client: SyncPrefectClient, run: dict[str, Any]
 ) -> None:
