@@ -34,7 +34,7 @@ from benchmarks.preload import ensure_stack
 from benchmarks.results import write_results
 from firn.connector.config import SinkConfig
 from firn.errors import FirnError
-from firn.produce.run import order_schema, prepare
+from firn.produce.run import order_values, prepare
 from firn.settings import Settings, load_settings
 from firn.sinks.context import SinkContext, resolve
 from firn.snowflake.connection import SnowflakeLogin, connect, execute, query
@@ -191,7 +191,7 @@ def _run(
 ) -> tuple[float, Seconds, Marks, Marks]:
     """Produce until `seconds` of steady state have passed, and drain: its beginning, and all moments."""
     watch = Watch(context.login, name.upper())
-    producer = PacedProducer(prepare(context.settings, name, order_schema()), rate)
+    producer = PacedProducer(prepare(context.settings, name, order_values()), rate)
     producer.start()
     watch.await_rows(1, START_SECONDS, driver)
     steady = time.time() + seconds / 2  # Spark's first batches are slow

@@ -11,7 +11,7 @@ from pathlib import Path
 from firn.errors import ConfigError
 from firn.kafka import cluster
 from firn.kafka.client import client_from_settings
-from firn.produce.run import order_schema, prepare, produce_orders
+from firn.produce.run import order_values, prepare, produce_orders
 from firn.settings import Settings, load_settings
 
 SEED = 20_261_121
@@ -42,7 +42,7 @@ def preload(settings: Settings, topic: str, records: int) -> None:
             next_step=f"Run with --records {held}, or on another stack (FIRN_HOME).",
         )
     if held < records:
-        target = prepare(settings, topic, order_schema())
+        target = prepare(settings, topic, order_values())
         now_ms = time.time_ns() // 1_000_000
         report = produce_orders(settings, target, count=records - held, now_ms=now_ms, seed=SEED)
         if report.error:

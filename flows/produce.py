@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -11,9 +12,11 @@ from prefect.artifacts import create_table_artifact
 from pydantic import BaseModel, Field
 
 from firn.errors import ConfigError
+from firn.produce.framing import FormatName
 from firn.produce.producer import DeliveryReport, stopped
 from firn.produce.progress_bar import counting
-from firn.produce.run import FileSource, Target, open_file, order_schema, prepare, produce_file, produce_orders
+from firn.produce.run import FileSource, Target, open_file, order_values, prepare, produce_file, produce_orders
+from firn.produce.value_formats import ValueFormat
 from firn.retry import with_retries
 from firn.settings import Settings, load_settings
 from flows.prefect_ui.forms import described
@@ -44,7 +47,7 @@ class ProduceResult(BaseModel):
     partitions: list[PartitionRow]
 
 
-@flow(name="produce", description="Write sample orders, or the rows of a file, to a Kafka topic as Avro.")
+@flow(name="produce", description="Write sample orders, or the rows of a file, to a Kafka topic.")
 @described
 def produce(
     count: Annotated[int, Field(ge=0, description="Sample order events; not for a file.")] = DEFAULT_COUNT,
@@ -52,21 +55,26 @@ def produce(
     seed: Annotated[int | None, Field(description="The same seed gives the same orders.")] = None,
     topic: Annotated[str | None, Field(description="Topic, created if absent; empty: settings.")] = None,
     from_file: Annotated[Path | None, Field(description="A .csv, .jsonl or .parquet file to send.")] = None,
-    schema_file: Annotated[Path | None, Field(description="Avro schema (.avsc) of the file's rows.")] = None,
+    schema_file: Annotated[
+        Path | None, Field(description="Schema of the file's rows: .avsc, JSON Schema or .proto.")
+    ] = None,
     key: Annotated[str | None, Field(description="Field of the file that becomes the record key.")] = None,
+    value_format: Annotated[FormatName, Field(description="Format of the values.")] = "avro",
+    verbose: Annotated[bool, Field(description="Print a line for each delivery on stderr.")] = False,
 ) -> ProduceResult:
     """Produce records and account for each delivery. Raises UndeliveredError or RejectedError with the report."""
     settings = load_settings()
-    source = _source(from_file, schema_file, key, topic)
+    source = _source(from_file, schema_file, key, topic, value_format)
     name = topic or settings.topic
-    target = target_step(settings, name, source.schema if source else order_schema())
+    target = target_step(settings, name, source.values if source else order_values(value_format))
+    line = _print if verbose else None
     with counting("Producing", source.rows.size if source else count) as progress:
         if source:
-            report = produce_file(settings, target, source, rate=rate, progress=progress)
+            report = produce_file(settings, target, source, rate=rate, progress=progress, report=line)
         else:
             now_ms = time.time_ns() // 1_000_000
             report = produce_orders(
-                settings, target, count=count, now_ms=now_ms, seed=seed, rate=rate, progress=progress
+                settings, target, count=count, now_ms=now_ms, seed=seed, rate=rate, progress=progress, report=line
             )
     _publish(report)
     if report.error:
@@ -75,20 +83,26 @@ def produce(
 
 
 @task(name="target")
-def target_step(settings: Settings, topic: str, schema: str) -> Target:
+def target_step(settings: Settings, topic: str, values: ValueFormat) -> Target:
     """Create topic and subject if they are absent."""
-    return with_retries(settings.retry_deadline_seconds, lambda: prepare(settings, topic, schema))
+    return with_retries(settings.retry_deadline_seconds, lambda: prepare(settings, topic, values))
 
 
-def _source(file: Path | None, schema: Path | None, key: str | None, topic: str | None) -> FileSource | None:
+def _print(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+def _source(
+    file: Path | None, schema: Path | None, key: str | None, topic: str | None, value_format: FormatName
+) -> FileSource | None:
     """The checked file, or None for sample orders."""
-    if file is not None and schema is not None and topic is not None:
-        return open_file(file, schema, key)
+    if file is not None and topic is not None and (schema is not None or value_format == "json"):
+        return open_file(file, schema, key, value_format)
     if file is not None:
         raise ConfigError(
-            "A file needs a schema and a topic.",
+            "A file needs a topic, and a schema unless its format is json.",
             where=str(file),
-            next_step="Also give --schema S.avsc and --topic T (in a form: schema_file and topic).",
+            next_step="Also give --schema FILE and --topic T (in a form: schema_file and topic).",
         )
     if schema is not None or key is not None:
         raise ConfigError("--schema and --key describe a file.", next_step="Give --from-file F, or omit them.")

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
-SCHEMA_FILE = Path(__file__).parent / "schema" / "order_event.avsc"
+_SCHEMAS = Path(__file__).parent / "schema"
+SCHEMA_FILE = _SCHEMAS / "order_event.avsc"
+SCHEMA_FILES = {
+    "avro": SCHEMA_FILE,
+    "json-schema": _SCHEMAS / "order_event.schema.json",
+    "protobuf": _SCHEMAS / "order_event.proto",
+}
+"""By format; plain JSON has no schema."""
 
 _NEXT = {"CREATED": "CONFIRMED", "CONFIRMED": "SHIPPED", "SHIPPED": "DELIVERED"}
 _NEW_ORDER_SHARE = 0.3  # an order has 3.7 events on average, so a little more than 1 event in 4 opens one

@@ -29,6 +29,9 @@ _SOURCE = "firn-produce"
 Progress = Callable[[int], None]
 """Called now and then with how many records have been handed to the client."""
 
+Report = Callable[[str], None]
+"""Called with a line about each record, once it is known whether Kafka has it."""
+
 
 class PartitionDelivery(NamedTuple):
     """What one partition acknowledged; offsets of its first and last record of this run."""
@@ -102,13 +105,14 @@ def produce_all(
     headers: dict[str, str],
     rate: float | None = None,
     progress: Progress = lambda _count: None,
+    report: Report | None = None,
 ) -> DeliveryReport:
     """Send all records to `topic`, at most `rate` per second, and wait for their delivery.
 
     Never raises for what happens on the way: a bad row, an interrupt or a failed delivery ends up in the report, after
     everything sent before it was flushed.
     """
-    run = _Run(settings, client, topic, {"source": _SOURCE, **headers}, progress)
+    run = _Run(settings, client, topic, {"source": _SOURCE, **headers}, progress, report)
     started = time.monotonic()
     interrupted = threading.Event()
     # As an exception, Ctrl-C could strike inside a delivery report, and that record would be missing from the account.
@@ -126,12 +130,18 @@ class _Run:
     """One producer and what its delivery reports added up to."""
 
     def __init__(
-        self, settings: Settings, client: KafkaClient, topic: str, headers: dict[str, str], progress: Progress
+        self,
+        settings: Settings,
+        client: KafkaClient,
+        topic: str,
+        headers: dict[str, str],
+        progress: Progress,
+        report_line: Report | None,
     ) -> None:
         self._faults = ConnectionFaults(client.brokers)
         self._producer = _producer(producer_config(settings, client), self._faults)
         self._headers: list[tuple[str, Any]] = list(headers.items())
-        self._topic, self._progress = topic, progress
+        self._topic, self._progress, self._report_line = topic, progress, report_line
         self._by_partition: dict[int, list[int]] = {}
         self._first_failure: KafkaError | None = None
         self.report = DeliveryReport(topic)
@@ -194,6 +204,8 @@ class _Run:
         return self._faults.explain(self._first_failure or KafkaError(KafkaError._FAIL), f"deliver to {self._topic}")
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if self._report_line is not None:
+            self._report_line(delivery_line(error, message))
         if error is not None:
             self.report.failed += 1
             self._first_failure = self._first_failure or error
@@ -205,6 +217,13 @@ class _Run:
             return
         seen[0] += 1
         seen[2] = offset  # type: ignore[assignment]
+
+
+def delivery_line(error: KafkaError | None, message: Message) -> str:
+    """One record's delivery in words, as Confluent's examples print it."""
+    if error is not None:
+        return f"❌ Failed: {error}"
+    return f"✅ Delivered to {message.topic()} [{message.partition()}] @ offset {message.offset()}"
 
 
 def _producer(config: dict[str, str], faults: ConnectionFaults) -> Producer:

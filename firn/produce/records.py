@@ -1,28 +1,26 @@
-"""Records ready to send: key and framed Avro value, from sample orders or from the rows of a file.
+"""Records ready to send: key and value, from sample orders or from the rows of a file.
 
-Framing: https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
+Not for the bytes of a value (`value_formats`).
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime, time
 from typing import Any, NamedTuple
 
-import fastavro
-
 from firn.errors import ConfigError, TerminalError
-from firn.produce.coerce import nearest, record_coercer, required_fields
+from firn.produce.coerce import nearest
 from firn.produce.orders import OrderEvent
 from firn.produce.rows import RowFile
 from firn.produce.scalars import CoercionError
+from firn.produce.value_formats import ValueFormat
 
 _NOT_A_KEY = (dict, list, bytes)
 
 
 class Record(NamedTuple):
-    """One record: key as text (None: no key) and the framed value."""
+    """One record: key as text (None: no key) and the bytes of its value."""
 
     key: str | None
     value: bytes
@@ -32,40 +30,25 @@ class BadRowError(TerminalError):
     """A row whose value does not fit the schema; names row, field, value and what was expected."""
 
 
-def encoder(schema: Any, schema_id: int) -> Callable[[Any], bytes]:
-    """A function from a value to its framed bytes: 0x00, the schema id in 4 bytes, the Avro body.
-
-    `schema` is fastavro's parsed form.
-    """
-    prefix = b"\x00" + schema_id.to_bytes(4, "big")
-
-    def encode(value: Any) -> bytes:
-        buffer = io.BytesIO()
-        buffer.write(prefix)
-        fastavro.schemaless_writer(buffer, schema, value)
-        return buffer.getvalue()
-
-    return encode
-
-
 def order_records(events: Iterable[OrderEvent], encode: Callable[[Any], bytes]) -> Iterator[Record]:
     """Orders as records; the key is the order id, so that an order's events keep their order."""
     for event in events:
         yield Record(str(event["order_id"]), encode(event))
 
 
-def check_columns(file: RowFile, schema: Any, key: str | None) -> None:
+def check_columns(file: RowFile, values: ValueFormat, key: str | None) -> None:
     """Compare header, schema and key before anything is produced. Raises ConfigError with all faults at once."""
-    record_coercer(schema, text=file.text)
-    fields = [field["name"] for field in schema["fields"]]
-    faults = []
+    fields, faults = values.fields, list[str]()
+    known = fields if fields is not None else file.columns
     if file.columns is not None:
-        unknown = [name for name in file.columns if name not in fields]
-        faults += [f"column {name} is not a field of the schema{nearest(name, fields)}" for name in unknown]
-        absent = [name for name in required_fields(schema) if name not in file.columns]
+        unknown = [name for name in file.columns if fields is not None and name not in fields]
+        faults += [f"column {name} is not a field of the schema{nearest(name, list(fields or ()))}" for name in unknown]
+        absent = [name for name in values.required if name not in file.columns]
         faults += [f"field {name} has no column, no default and may not be null" for name in absent]
-    if key is not None and key not in fields:
-        faults.append(f"key {key} is not a field of the schema{nearest(key, fields)}")
+    if key is not None and known is not None and key not in known:
+        faults.append(
+            f"key {key} is not a field of the {'file' if fields is None else 'schema'}{nearest(key, list(known))}"
+        )
     if faults:
         raise ConfigError(
             f"File and schema do not fit: {'; '.join(faults)}.",
@@ -74,9 +57,11 @@ def check_columns(file: RowFile, schema: Any, key: str | None) -> None:
         )
 
 
-def file_records(file: RowFile, schema: Any, key: str | None, encode: Callable[[Any], bytes]) -> Iterator[Record]:
+def file_records(
+    file: RowFile, values: ValueFormat, key: str | None, encode: Callable[[Any], bytes]
+) -> Iterator[Record]:
     """Rows as records, lazily. Stops in front of the first bad row with BadRowError or UnreadableRowError."""
-    coerce = record_coercer(schema, text=file.text)
+    coerce = values.coercer(text=file.text)
     for number, row in file.rows():
         try:
             value = coerce(row)
@@ -84,7 +69,9 @@ def file_records(file: RowFile, schema: Any, key: str | None, encode: Callable[[
         except CoercionError as error:
             raise _bad_row(file, number, error) from None
         except (ValueError, TypeError, OverflowError) as error:  # what only the encoder notices
-            raise _bad_row(file, number, CoercionError("of the row", f"values for Avro ({error})", "")) from None
+            raise _bad_row(
+                file, number, CoercionError("of the row", f"values that fit the schema ({error})", "")
+            ) from None
         yield record
 
 

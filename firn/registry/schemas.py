@@ -97,11 +97,11 @@ def register(client: SchemaRegistryClient, subject: str, schema: str, kind: Sche
         return client.register_schema(subject, Schema(schema, kind))
 
 
-def is_compatible(client: SchemaRegistryClient, subject: str, schema: str) -> bool:
+def is_compatible(client: SchemaRegistryClient, subject: str, schema: str, kind: SchemaKind = "AVRO") -> bool:
     """Whether the registry would take this schema now; a subject without versions takes any."""
     try:
         with registry_errors(client, f"subject {subject}"):
-            return bool(client.test_compatibility(subject, Schema(schema, "AVRO")))
+            return bool(client.test_compatibility(subject, Schema(schema, kind)))
     except UnknownSchemaError:
         return True
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from firn.produce.framing import FormatName
 from firn.settings import Compatibility
 from flows.cli.console import JsonOption, print_rows, say
 from flows.cli.generate import generate
@@ -86,11 +87,17 @@ def _produce(
     from_file: Annotated[
         Path | None, typer.Option(help="Send the rows of a .csv, .jsonl or .parquet file instead.")
     ] = None,
-    schema: Annotated[Path | None, typer.Option(help="Avro schema (.avsc) of the file's rows.")] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="Schema of the file's rows: .avsc, JSON Schema or .proto.")
+    ] = None,
     key: Annotated[str | None, typer.Option(help="Field of the file that becomes the record key.")] = None,
+    value_format: Annotated[
+        FormatName, typer.Option("--format", help="Format of the values; json has no schema.")
+    ] = "avro",
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print a line for each delivery.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write sample orders, or the rows of a file, to a topic as Avro.
+    """Write sample orders, or the rows of a file, to a topic.
 
     Fails if a record was not delivered.
     """
@@ -104,7 +111,7 @@ def _produce(
 
     wanted = DEFAULT_COUNT if count is None else count
     try:
-        result = produce(wanted, rate, seed, topic, from_file, schema, key)
+        result = produce(wanted, rate, seed, topic, from_file, schema, key, value_format, verbose)
     except (RejectedError, UndeliveredError) as error:
         if error.report:
             _show_produce(result_of(error.report), as_json)

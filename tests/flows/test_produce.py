@@ -141,3 +141,14 @@ def test_an_interrupt_delivers_what_is_under_way_and_reports_it(stack):
     assert child.returncode == 130, err
     reported = sum(json.loads(line)["records"] for line in out.splitlines())
     assert reported == sum(offsets(admin, places, "latest").values()) > 0
+
+
+@pytest.mark.parametrize(("value_format", "start"), [("json", b"{"), ("json-schema", b"\x00"), ("protobuf", b"\x00")])
+def test_orders_in_other_formats_arrive_and_each_delivery_is_a_line(stack, value_format, start):
+    topic = f"flow-{value_format}-{RUN}"
+    result = stack.run("produce", "--topic", topic, "--count", "3", "--format", value_format, "--verbose")
+    messages = consumed(stack, topic)
+    assert [message.value()[:1] for message in messages] == [start] * 3
+    assert all(
+        f"✅ Delivered to {topic} [{each.partition()}] @ offset {each.offset()}" in result.stderr for each in messages
+    )

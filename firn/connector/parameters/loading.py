@@ -7,7 +7,9 @@ from firn.connector.parameter import Effect, group, honoured, no_effect
 
 _CLEANER = "Firn removes its staged files after each commit and, at start, those that earlier runs left."
 _CHANNELS = "Firn keeps the position of each partition in its ledger, whatever the method."
-_NO_JMX = "there is no JVM of Connect here; firn.metrics.port serves metrics to Prometheus."
+_NO_JMX = (
+    "there is no JVM of Connect here; with firn.metrics.port metrics are served to Prometheus, without it nowhere."
+)
 
 METHOD = group(
     "Method and buffers",

@@ -1,11 +1,12 @@
 """The producer accounts for every record, also when Kafka does not answer."""
 
 import pytest
+from confluent_kafka import KafkaError
 
 from firn.errors import ConfigError, TransientError
 from firn.kafka.client import client_from_settings, kafka_client
 from firn.kafka.cluster import admin_client
-from firn.produce.producer import RejectedError, UndeliveredError, produce_all, stopped
+from firn.produce.producer import RejectedError, UndeliveredError, delivery_line, produce_all, stopped
 from firn.produce.records import BadRowError, Record
 from firn.provision.topic import ensure_topic, topic_spec
 from firn.secrets import KafkaSecret
@@ -63,3 +64,18 @@ def test_a_record_kafka_does_not_take_is_refused_for_good(stack):
     client = with_topic(stack.settings, "producer-large")
     report = produce_all(stack.settings, client, "producer-large", [Record(None, b"x" * 5_000_000)], headers={})
     assert isinstance(stopped(report), RejectedError)
+
+
+def test_the_lines_about_deliveries():
+    class Delivered:
+        def topic(self):
+            return "order-events"
+
+        def partition(self):
+            return 2
+
+        def offset(self):
+            return 17
+
+    assert delivery_line(None, Delivered()) == "✅ Delivered to order-events [2] @ offset 17"
+    assert delivery_line(KafkaError(KafkaError._MSG_TIMED_OUT), Delivered()).startswith("❌ Failed: KafkaError")
