@@ -9,11 +9,15 @@ size of batches (`capacity`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_jobs.sink.decode.base import contract
-from spark_jobs.sink.decode.base.capacity import string_array
+from spark_jobs.sink.decode.base.capacity import check_size, string_array
 from spark_jobs.sink.decode.base.contract import Decoded, MalformedError
 from spark_jobs.sink.values.bad_records import SCHEMA_MISMATCH, TOO_LARGE, BadRecord
 
@@ -65,6 +69,28 @@ class RowDecoder:
             None if value is None else self._one(row, value, bad) for row, value in enumerate(values.to_pylist())
         )
         return Decoded(content, no_schema_ids(len(values)), tuple(bad))
+
+    def complete(self, values: pa.BinaryArray, content: pa.StringArray) -> Decoded:
+        """`content`, the texts of `values` as far as a quicker decoder knows them, and this decoder's for the others.
+
+        Raises OutputTooLargeError.
+        """
+        if content.null_count == values.null_count:
+            return Decoded(content, no_schema_ids(len(values)), ())
+        unsure = np.flatnonzero(pc.and_(content.is_null(), values.is_valid()).to_numpy(zero_copy_only=False))
+        if len(unsure) == len(values):
+            return self.decode(values)
+        return self.override(values, content, unsure)
+
+    def override(self, values: pa.BinaryArray, content: pa.StringArray, rows: npt.NDArray[np.int64]) -> Decoded:
+        """`content`, but what this decoder says of these rows. Raises OutputTooLargeError."""
+        judged = self.decode(values.take(pa.array(rows)))
+        check_size(content, judged.content)
+        mask = np.zeros(len(values), np.bool_)
+        mask[rows] = True
+        content = pc.replace_with_mask(content, pa.array(mask), judged.content)
+        bad = tuple(replace(each, row=int(rows[each.row])) for each in judged.bad)
+        return Decoded(content, no_schema_ids(len(values)), bad)
 
     def _one(self, row: int, value: bytes, bad: list[BadRecord]) -> str | None:
         try:

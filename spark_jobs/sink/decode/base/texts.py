@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from binascii import b2a_base64
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -21,6 +22,8 @@ from spark_jobs.sink.decode.base.scalars import quoted
 
 Parts: TypeAlias = list[str | pa.StringArray]
 _LONGEST_ESCAPE = 6
+_LEAST_PLAIN, _FIRST_EXPONENT = 1e-4, 1e10
+"""Between them doubles are printed without an exponent, by Arrow as by Python."""
 # A surrogate in three bytes, or the first two of them where the third is missing. Python sees an error in each byte.
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT = "\ufffd".encode()
@@ -72,6 +75,27 @@ def double_texts(values: pa.Array) -> pa.StringArray:
         infinite = pc.if_else(pc.greater(values, 0), '"Infinity"', '"-Infinity"')
         text = pc.if_else(finite, text, pc.if_else(pc.is_nan(values), '"NaN"', infinite))
     return text
+
+
+def python_double_texts(values: pa.Array, text: Callable[[float], str]) -> pa.StringArray:
+    """The texts that `text` (`scalars.double_text` or `float_text`) has for doubles or floats; null stays null.
+
+    Arrow prints another form of numbers that are very small or large, which are rare.
+    """
+    sizes = pc.abs(values)
+    plain = pc.or_(pc.equal(sizes, 0), pc.and_(pc.greater_equal(sizes, _LEAST_PLAIN), pc.less(sizes, _FIRST_EXPONENT)))
+    texts = values.cast(pa.string())
+    whole = pc.and_(plain, pc.equal(pc.trunc(values), values))
+    if pc.any(whole).as_py():
+        texts = pc.if_else(whole, pc.binary_join_element_wise(texts, ".0", ""), texts)
+    if pc.all(plain).as_py() is False:
+        others = pc.invert(plain)
+        texts = pc.replace_with_mask(texts, pc.fill_null(others, fill_value=False), _printed(values, others, text))
+    return texts
+
+
+def _printed(values: pa.Array, rows: pa.BooleanArray, text: Callable[[float], str]) -> pa.StringArray:
+    return pa.array([text(value) for value in values.filter(rows).to_pylist()], pa.string())
 
 
 def last_wins(row_of: np.ndarray, keys: pa.StringArray) -> np.ndarray | None:

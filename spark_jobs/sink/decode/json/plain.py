@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.sink.decode.base import contract, json_text
-from spark_jobs.sink.decode.base.capacity import check_size, string_array
+from spark_jobs.sink.decode.base.capacity import string_array
 from spark_jobs.sink.decode.base.contract import Decoded
 from spark_jobs.sink.decode.base.rows import RowDecoder, no_schema_ids
 from spark_jobs.sink.values.bad_records import INVALID_JSON
@@ -55,13 +55,7 @@ class JsonDecoder:
         unsure = _unsure(values, content)
         if not len(unsure):
             return Decoded(content, no_schema_ids(len(values)), ())
-        exact = self._exact.decode(values.take(pa.array(unsure)))
-        mask = np.zeros(len(values), np.bool_)
-        mask[unsure] = True
-        check_size(content, exact.content)
-        content = pc.replace_with_mask(content, pa.array(mask), exact.content)
-        bad = tuple(replace(each, row=int(unsure[each.row])) for each in exact.bad)
-        return Decoded(content, no_schema_ids(len(values)), bad)
+        return self._exact.override(values, content, unsure)
 
 
 def exact_text(value: bytes) -> str:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
@@ -20,6 +21,7 @@ from google.protobuf.message_factory import GetMessageClass
 from firn.connector.config import ConverterConfig, ProtobufOptions
 from firn.registry.protobuf_schema import root_file
 from firn.registry.schemas import RegisteredSchema
+from spark_jobs.sink.decode.base.capacity import MAX_BYTES
 from spark_jobs.sink.decode.base.column_types import ValueTypes
 from spark_jobs.sink.decode.base.contract import (
     Converter,
@@ -35,9 +37,11 @@ from spark_jobs.sink.decode.framing.decoder import FramedDecoder
 from spark_jobs.sink.decode.framing.frames import FRAME_BYTES
 from spark_jobs.sink.decode.protobuf.types import value_types
 from spark_jobs.sink.decode.protobuf.values import MessageTexts
+from spark_jobs.sink.decode.protobuf.vector import MessageVectors
 from spark_jobs.sink.values.bad_records import INVALID_UTF8, MALFORMED_PROTOBUF, SCHEMA_MISMATCH
 
 FIRST_MESSAGE: Part = (0,)
+_FIRST_MESSAGE = b"\0"
 MAX_INDEXES = 100
 """Levels of messages within messages; protoc allows fewer."""
 
@@ -62,13 +66,27 @@ class _MessageDecoder:
         self._file, self._budget = root_file(schema), Budget()
         self._texts = MessageTexts(options, time_zone, self._budget)
         self._compiled: dict[Part, Callable[[bytes], str]] = {}
+        self._vectors: list[MessageVectors | None] | None = None  # not made before a value needs them
         self._rows, self._parts = RowDecoder(self._convert, MALFORMED_PROTOBUF), list[Part]()
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """Decode one batch (n rows in, n out, none null), and tell the message of each."""
         self._parts = []
-        decoded = self._rows.decode(values)
-        return replace(decoded, parts=self._parts)
+        content = self._by_vectors(values)
+        if content is None:
+            decoded = self._rows.decode(values)
+            return replace(decoded, parts=self._parts)
+        return self._rows.complete(values, content)  # the first message, and so is the part () of each
+
+    def _by_vectors(self, values: pa.BinaryArray) -> pa.StringArray | None:
+        """The texts of framed values as far as vectors know them; None where not all are the file's first message."""
+        if not pc.all(pc.equal(pc.binary_slice(values, FRAME_BYTES, FRAME_BYTES + 1), _FIRST_MESSAGE)).as_py():
+            return None
+        if self._vectors is None and self._file.message_types_by_name:
+            message = message_at(self._file, FIRST_MESSAGE)
+            self._vectors = [MessageVectors.of(message, self._texts, self._budget)]
+        vectors = next(iter(self._vectors or []), None)
+        return None if vectors is None else vectors.texts(pc.binary_slice(values, FRAME_BYTES + 1, MAX_BYTES))
 
     def _convert(self, value: bytes) -> str:
         """The JSON text of one framed value. Raises MalformedError."""

@@ -85,6 +85,17 @@ class MessageTexts:
             for name, each in struct_fields(message, self._options)
         ]
 
+    def field_texts(self, message: Descriptor) -> list[tuple[str, FieldDescriptor | OneofDescriptor, Text]]:
+        """Name, content and text of each field of a message as a record's value; none where it is no struct."""
+        if self._options.raw_wrappers and message.full_name in WRAPPERS:
+            return []
+        contents = [each for _, each in struct_fields(message, self._options)]
+        return [(name, each, text) for each, (name, text) in zip(contents, self._fields(message), strict=True)]
+
+    def value_text(self, field: FieldDescriptor) -> Text:
+        """The text of one value of a field."""
+        return self._value(field)
+
     def _union(self, union: OneofDescriptor) -> Text:
         struct, name = _Struct(self._budget), union.name
         struct.fields = [(field.name, self._field(field)) for field in union.fields]
