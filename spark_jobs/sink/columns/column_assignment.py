@@ -15,8 +15,11 @@ import pyarrow.compute as pc
 from firn.snowflake.columns import METADATA, TIMESTAMPS, Column, ColumnType, Kind
 from spark_jobs.sink.columns.cell_converters import shown
 from spark_jobs.sink.columns.cells import Cells, to_cells
+from spark_jobs.sink.columns.direct import direct_texts
 from spark_jobs.sink.columns.fields import column_name
 from spark_jobs.sink.decode.base.contract import Part, Writer
+from spark_jobs.sink.decode.base.field_columns import FieldColumn
+from spark_jobs.sink.decode.base.texts import json_of
 from spark_jobs.sink.values.bad_records import AMBIGUOUS_FIELD, MISSING_VALUE, UNFITTING_VALUE, UNKNOWN_FIELD, BadRecord
 from spark_jobs.sink.values.table_loaders import ColumnsLoader
 
@@ -107,21 +110,26 @@ class ColumnAssignment:
         for row in rows:
             self.faults.setdefault(int(row), BadRecord(int(row), reason, detail))
 
-    def put(self, at: int, field: str, raw: pa.StringArray) -> None:
+    def put(self, at: int, field: str, values: FieldColumn | pa.StringArray) -> None:
         """The values of a field, into its column."""
         column = self._load.columns[at]
         if column.name == METADATA or column.generated:
             whose = "the sink's own" if column.name == METADATA else "numbered by Snowflake"
             detail = f"field {field!r} would go into column {column.name}, which is {whose}"
-            self.refuse(present(raw), AMBIGUOUS_FIELD, detail)
+            self.refuse(present(json_of(values)), AMBIGUOUS_FIELD, detail)
             return
-        cells = self._cells(field, raw, column.type)
+        texts = self._direct(field, values, column.type) if isinstance(values, FieldColumn) else None
+        cells = self._cells(field, json_of(values), column.type) if texts is None else Cells(texts, ())
         for misfit in cells.misfits:
             if misfit.wider is not None and self._load.grow:
                 self.narrow.append((misfit.row, column, misfit.wider))
             else:
                 self.refuse([misfit.row], UNFITTING_VALUE, f"field {field!r}, column {column.name}: {misfit.detail}")
         self._join(at, field, cells.texts)
+
+    def _direct(self, field: str, values: FieldColumn, type_: ColumnType) -> pa.StringArray | None:
+        millis = all(self._says_timestamp(each, field) for each in self.writers.all)
+        return direct_texts(values, type_, millis=millis)
 
     def _cells(self, field: str, raw: pa.StringArray, type_: ColumnType) -> Cells:
         """Converted values; numbers are milliseconds where the record's schema says that the field is a timestamp."""

@@ -15,9 +15,11 @@ import pyarrow as pa
 
 from firn.snowflake.identifiers import MAX_NAME
 from spark_jobs.sink.columns.column_assignment import ColumnAssignment, SchemaTypes, present
-from spark_jobs.sink.columns.fields import ColumnMatcher, column_name, split
+from spark_jobs.sink.columns.fields import ColumnMatcher, Fields, column_name, split
 from spark_jobs.sink.columns.required_schema_changes import RequiredSchemaChanges, type_of_values
 from spark_jobs.sink.decode.base.contract import Part, Writer
+from spark_jobs.sink.decode.base.field_columns import RecordFields
+from spark_jobs.sink.decode.base.texts import json_of
 from spark_jobs.sink.values.bad_records import NOT_AN_OBJECT, BadRecord
 from spark_jobs.sink.values.table_loaders import ColumnsLoader
 
@@ -44,19 +46,24 @@ class ColumnMapper:
         self.required_changes = RequiredSchemaChanges()
 
     def map(
-        self, content: pa.StringArray, schema_ids: pa.Int32Array, parts: Sequence[Part] | None = None
+        self,
+        content: pa.StringArray,
+        schema_ids: pa.Int32Array,
+        parts: Sequence[Part] | None = None,
+        fields: RecordFields | None = None,
     ) -> MappedColumns:
-        """Map n JSON texts, none of them null. schema_ids, parts: what wrote them, as in `Decoded`."""
-        fields = split(content)
+        """Map n JSON texts, none of them null. schema_ids, parts: what wrote them, as in `Decoded`; so are `fields`,
+        which are taken for those of the texts where they are there."""
+        found = Fields(fields.columns, ()) if fields else split(content)
         batch = ColumnAssignment(self._load, schema_ids, parts, self._types_of, strict=self._strict)
-        batch.refuse(fields.not_objects, NOT_AN_OBJECT, "a record without fields has no columns: it must be an object")
+        batch.refuse(found.not_objects, NOT_AN_OBJECT, "a record without fields has no columns: it must be an object")
         unknown: dict[str, pa.StringArray] = {}
-        for field, raw in fields.texts.items():
+        for field, values in found.texts.items():
             at = self._matcher.column_of(field)
             if at is None:
-                unknown[field] = raw
+                unknown[field] = json_of(values)
             else:
-                batch.put(at, field, raw)
+                batch.put(at, field, values)
         if self._load.grow:
             batch.refuse_twins(unknown)
             without_name = {field: raw for field, raw in unknown.items() if not _nameable(field)}

@@ -6,25 +6,27 @@ column whose name is exactly the field's comes first, so that columns that were 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import pyarrow as pa
 
 from firn.snowflake.columns import Columns
+from spark_jobs.sink.decode.base.field_columns import FieldColumn
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 @dataclass(frozen=True)
 class Fields:
-    """Texts by field, in the order in which fields were met (n each, null where a record has no such field).
+    """Texts by field, in the order in which fields were met (n each, null where a record has no such field), or what
+    the decoder has of it (`FieldColumn`).
 
     not_objects: rows whose text is no JSON object; they have no fields.
     """
 
-    texts: dict[str, pa.StringArray]
+    texts: Mapping[str, FieldColumn | pa.StringArray]
     not_objects: tuple[int, ...]
 
 

@@ -24,6 +24,7 @@ from spark_jobs.sink.columns.column_mapping import ColumnMapper
 from spark_jobs.sink.columns.required_schema_changes import RequiredSchemaChanges
 from spark_jobs.sink.decode.base.capacity import counted_by_arrow, text_bounds, text_bytes
 from spark_jobs.sink.decode.base.contract import Part
+from spark_jobs.sink.decode.base.field_columns import RecordFields
 from spark_jobs.sink.values.bad_records import NOT_AN_OBJECT, TOO_LARGE, BadRecord
 from spark_jobs.sink.values.table_loaders import (
     ColumnsLoader,
@@ -99,8 +100,12 @@ class ColumnBuilder(Protocol):
         metadata: pa.StringArray,
         schema_ids: pa.Int32Array,
         parts: Sequence[Part] | None = None,
+        fields: RecordFields | None = None,
     ) -> BuiltColumns:
-        """The columns of n records: JSON texts of content (none null) and metadata; their writers as in `Decoded`."""
+        """The columns of n records: JSON texts of content (none null) and metadata; their writers as in `Decoded`.
+
+        fields: those of `content`, where the decoder has them.
+        """
         ...
 
 
@@ -145,6 +150,7 @@ class _Variants:
         metadata: pa.StringArray,
         _schema_ids: pa.Int32Array,
         _parts: Sequence[Part] | None = None,
+        _fields: RecordFields | None = None,
     ) -> BuiltColumns:
         return BuiltColumns((metadata, content))
 
@@ -160,8 +166,9 @@ class _Columns:
         metadata: pa.StringArray,
         schema_ids: pa.Int32Array,
         parts: Sequence[Part] | None = None,
+        fields: RecordFields | None = None,
     ) -> BuiltColumns:
-        mapped = self._mapper.map(content, schema_ids, parts)
+        mapped = self._mapper.map(content, schema_ids, parts, fields)
         return BuiltColumns(tuple(_beside(self._columns, mapped.texts, metadata)), mapped.bad)
 
 
@@ -187,6 +194,7 @@ class _PipeRecords:
         metadata: pa.StringArray,
         _schema_ids: pa.Int32Array,
         _parts: Sequence[Part] | None = None,
+        _fields: RecordFields | None = None,
     ) -> BuiltColumns:
         texts, refused = pipe_records(content, metadata, fields=self._fields)
         detail = "a user's pipe reads the fields of an object, none of them RECORD_METADATA"
@@ -206,8 +214,9 @@ class _Bounded:
         metadata: pa.StringArray,
         schema_ids: pa.Int32Array,
         parts: Sequence[Part] | None = None,
+        fields: RecordFields | None = None,
     ) -> BuiltColumns:
-        built = self._builder.build(content, metadata, schema_ids, parts)
+        built = self._builder.build(content, metadata, schema_ids, parts, fields)
         if sum(map(text_bytes, built.columns)) <= self._row_bytes:
             return built
         sizes = np.zeros(len(metadata), np.int64)

@@ -17,6 +17,7 @@ from firn.connector.config import SinkConfig
 from firn.kafka.partitions import TopicPartition
 from spark_jobs.sink.columns.staged_columns import ColumnBuilder
 from spark_jobs.sink.decode.base.contract import MAX_TEXT, Decoded, Decoder, Part
+from spark_jobs.sink.decode.base.field_columns import RecordFields
 from spark_jobs.sink.metadata.record_metadata import record_metadata
 from spark_jobs.sink.task.worker import now_ms
 from spark_jobs.sink.values.bad_records import TOO_LARGE, UNREADABLE_HEADER, BadRecord
@@ -40,17 +41,22 @@ class Converted:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Decoded values (see `Decoded`) and the row of the batch that each belongs to; None: row by row."""
+    """Decoded values (see `Decoded`) and the row of the batch that each belongs to; None: row by row.
+
+    fields: only of all values of a batch, and as long as they are those.
+    """
 
     content: pa.StringArray
     schema_ids: pa.Int32Array
     parts: Sequence[Part] | None
     of: npt.NDArray[np.int64] | None
+    fields: RecordFields | None = None
 
     @classmethod
     def decoded(cls, values: Decoded) -> _Rows:
         """All values of a batch."""
-        return cls(values.content, values.schema_ids, values.parts, values.origin)
+        fields = values.fields if values.fields and values.fields.content is values.content else None
+        return cls(values.content, values.schema_ids, values.parts, values.origin, fields)
 
     def only(self, rows: npt.NDArray[np.int64]) -> _Rows:
         """Some of them, by position."""
@@ -103,7 +109,7 @@ def convert(
         push_time=now_ms(),
         fields=config.metadata,
     )
-    built = builder.build(rows.content, metadata, rows.schema_ids, rows.parts)
+    built = builder.build(rows.content, metadata, rows.schema_ids, rows.parts, rows.fields)
     converted = Converted(offsets.to_numpy(), built.columns, bad, _seen(rows.schema_ids))
     return _without_refused(converted, rows, built.bad, strict=strict) if built.bad else converted
 
@@ -171,7 +177,8 @@ def _tombstones(rows: _Rows, *, ignore: bool) -> _Rows:
     if ignore:
         return rows.only(np.flatnonzero(rows.content.is_valid()))
     schema_ids = pc.if_else(rows.content.is_null(), TOMBSTONE_SCHEMA_ID, rows.schema_ids)
-    return replace(rows, content=pc.fill_null(rows.content, TOMBSTONE), schema_ids=schema_ids.cast(pa.int32()))
+    content = pc.fill_null(rows.content, TOMBSTONE)
+    return replace(rows, content=content, schema_ids=schema_ids.cast(pa.int32()), fields=None)
 
 
 def _along(column: pa.Array, rows: _Rows) -> pa.Array:

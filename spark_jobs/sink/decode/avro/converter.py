@@ -79,11 +79,11 @@ class AvroBodies:
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """JSON text per framed value; a null at the top is null, as a tombstone."""
-        texts = self._vector.decode(values) if self._vector else pa.nulls(len(values), pa.string())
+        texts, fields = self._vector.decode(values) if self._vector else (pa.nulls(len(values), pa.string()), None)
         bad: list[BadRecord] = []
         if texts.null_count:
             texts = self._by_reference(values, texts, bad)
-        return Decoded(texts, pa.nulls(len(values), pa.int32()), tuple(bad))
+        return Decoded(texts, pa.nulls(len(values), pa.int32()), tuple(bad), fields=fields)
 
     def _by_reference(self, values: pa.BinaryArray, texts: pa.StringArray, bad: list[BadRecord]) -> pa.StringArray:
         """Fill what is null in `texts` from the reference decoder; what it refuses stays null and is reported."""

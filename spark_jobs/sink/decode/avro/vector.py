@@ -42,6 +42,7 @@ from spark_jobs.sink.decode.avro.schema import (
 from spark_jobs.sink.decode.avro.vector_text import Renderer
 from spark_jobs.sink.decode.base.capacity import one_array, text_bytes
 from spark_jobs.sink.decode.base.contract import MAX_TEXT, OutputTooLargeError
+from spark_jobs.sink.decode.base.field_columns import RecordFields
 from spark_jobs.sink.decode.framing.frames import FRAME_BYTES
 
 MAX_NODES = 2_000
@@ -127,6 +128,7 @@ class VectorDecoder:
 
     def __init__(self, schema: str, renderer: Renderer) -> None:
         self._schema, self._renderer = schema, renderer
+        self._fields: RecordFields | None = None
         self._has_blocks = '"items"' in schema or '"values"' in schema
 
     @classmethod
@@ -138,12 +140,14 @@ class VectorDecoder:
         schema = vector_schema(node)
         return cls(schema, Renderer(node, time_zone, null_defaults=null_defaults)) if schema else None
 
-    def decode(self, values: pa.BinaryArray) -> pa.StringArray:
-        """JSON text per framed value (n rows in, n out); null where the reference has to look.
+    def decode(self, values: pa.BinaryArray) -> tuple[pa.StringArray, RecordFields | None]:
+        """JSON text per framed value (n rows in, n out); null where the reference has to look. And the records' fields.
 
-        Raises OutputTooLargeError.
+        There are fields where the values are records, and were all read at once. Raises OutputTooLargeError.
         """
-        return one_array(self._pieces(values))
+        self._fields = None
+        texts = one_array(self._pieces(values))
+        return texts, self._fields
 
     def _pieces(self, values: pa.BinaryArray) -> Iterator[pa.StringArray]:
         todo = [values]
@@ -175,7 +179,8 @@ class VectorDecoder:
         rows = pc.binary_join_element_wise(bodies, _TAIL, b"").to_pylist()
         batch = pyruhvro.deserialize_array(rows, self._schema)
         body, tail = batch.columns
-        texts = self._renderer.texts(body)
+        self._fields = self._renderer.record(body)
+        texts = self._renderer.texts(body) if self._fields is None else self._fields.content
         if body.null_count:  # a null at the top is no text, and rare: the reference says so
             texts = pc.if_else(body.is_valid(), texts, pa.scalar(None, pa.string()))
         texts.validate(full=True)  # pyruhvro takes strings for UTF-8 unseen

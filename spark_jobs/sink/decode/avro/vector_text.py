@@ -14,8 +14,9 @@ from spark_jobs.sink.decode.avro.defaults import NullTexts
 from spark_jobs.sink.decode.avro.schema import Array, Enum, Map, Node, Record, Scalar, Union, nullable
 from spark_jobs.sink.decode.base import capacity
 from spark_jobs.sink.decode.base.contract import OutputTooLargeError
+from spark_jobs.sink.decode.base.field_columns import FieldColumn, RecordFields
 from spark_jobs.sink.decode.base.scalars import MILLIS_PER_DAY, quoted
-from spark_jobs.sink.decode.base.texts import Parts, double_texts, escaped, join, objects
+from spark_jobs.sink.decode.base.texts import Parts, as_text, double_texts, escaped, field_parts, join, objects
 
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
 
@@ -31,6 +32,32 @@ class Renderer:
         self._node, self._zone, self._nulls = node, time_zone, NullTexts(time_zone, null_defaults)
         self._symbols: dict[Enum, pa.StringArray] = {}
         self._from_schema = 0
+
+    def record(self, column: pa.Array) -> RecordFields | None:
+        """The fields of records and their JSON text; None where values are no records. Raises as `texts`."""
+        self._from_schema = 0
+        if not isinstance(self._node, Record):
+            return None
+        columns = {name: self._field(child, column.field(at)) for at, (name, child) in enumerate(self._node.fields)}
+        parts: Parts = []
+        for at, (name, found) in enumerate(columns.items()):
+            parts += [("," if at else "{") + quoted(name) + ":"]
+            parts += field_parts(found) if isinstance(found, FieldColumn) else [found]
+        return RecordFields(self._joined([*parts, "}"]), columns)
+
+    def _field(self, node: Node, column: pa.Array) -> FieldColumn | pa.StringArray:
+        """The column of a field of numbers, strings, booleans or symbols; of all others the JSON text."""
+        only = nullable(node) if isinstance(node, Union) else node
+        if only is None or (only is not node and column.null_count and self._nulls.of(only) != "null"):
+            return self._joined(self._parts(node, column))
+        match only:
+            case Scalar() if not _is_printed_apart(only):
+                self._count(column.null_count * len("null"))
+                return self._scalar_column(only, column)
+            case Enum():
+                self._count(column.null_count * len("null"))
+                return FieldColumn(self._symbol(only, column))
+        return self._joined(self._parts(node, column))
 
     def texts(self, column: pa.Array) -> pa.StringArray:
         """JSON text per row; null where the column is.
@@ -58,7 +85,7 @@ class Renderer:
             case Scalar():
                 return self._scalar(node, column)
             case Enum():
-                return [self._enum(node, column)]
+                return ['"', escaped(self._symbol(node, column)), '"']
             case Array():
                 return self._array(node, column)
             case Map():
@@ -74,17 +101,22 @@ class Renderer:
             return ['"', self._dates(column), 'T00:00:00.000Z"']
         if node.logical == "time-millis":
             return ['"', self._times(column), f'{self._zone}"']
+        found = self._scalar_column(node, column)
+        return ['"', escaped(found.texts), '"'] if found.is_string else [found.texts]
+
+    def _scalar_column(self, node: Scalar, column: pa.Array) -> FieldColumn:
+        if node.kind == "string":
+            return FieldColumn(column)
         if node.kind == "int":
             column = column.cast(pa.int32())  # raises where an int is out of range
-        if node.kind == "string":
-            return ['"', escaped(column), '"']
-        return [double_texts(column) if node.kind in ("float", "double") else column.cast(pa.string())]
+        return FieldColumn(column, double_texts if node.kind in ("float", "double") else as_text)
 
-    def _enum(self, node: Enum, column: pa.Array) -> pa.StringArray:
+    def _symbol(self, node: Enum, column: pa.Array) -> pa.StringArray:
         if node not in self._symbols:
-            self._symbols[node] = pa.array(map(quoted, node.symbols), pa.string())
+            self._symbols[node] = pa.array(node.symbols, pa.string())
         symbols = self._symbols[node]
-        self._count(pc.sum(pc.binary_length(symbols).take(column)).as_py() or 0)
+        quotes = 2 * (len(column) - column.null_count)
+        self._count(quotes + (pc.sum(pc.binary_length(symbols).take(column)).as_py() or 0))
         return symbols.take(column)
 
     def _dates(self, column: pa.Array) -> pa.StringArray:
@@ -120,6 +152,11 @@ class Renderer:
         for at, (name, child) in enumerate(node.fields):
             parts += [("," if at else "{") + quoted(name) + ":", *self._parts(child, column.field(at))]
         return [*parts, "}"]
+
+
+def _is_printed_apart(node: Scalar) -> bool:
+    """Whether the JSON of a value is that of a date or time, and not of the number or string that Avro has."""
+    return node.logical in ("date", "time-millis")
 
 
 def _within(column: pa.Array, least: int, most: int) -> None:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from firn.connector.config import ConverterConfig
 from firn.registry.schemas import RegisteredSchema
 from spark_jobs.sink.decode.base.column_types import ValueTypes
+from spark_jobs.sink.decode.base.field_columns import RecordFields
 from spark_jobs.sink.decode.base.scalars import CLASSIC_ZONE
 from spark_jobs.sink.values.bad_records import BadRecord
 
@@ -53,6 +54,8 @@ class Decoded:
     origin: the input row of each element of `content`, never falling, for formats that put several rows or none into
         one record; None where each input row has exactly one.
     parts: for each element of `content` the part of its schema that it is a value of; None where all are ().
+    fields: the first-level fields of all records, if the decoder has them as columns; they are those of `content` only
+        where `fields.content` is that very array.
     """
 
     content: pa.StringArray
@@ -60,6 +63,7 @@ class Decoded:
     bad: tuple[BadRecord, ...]
     origin: npt.NDArray[np.int64] | None = None
     parts: Sequence[Part] | None = None
+    fields: RecordFields | None = None
 
 
 class Writer(NamedTuple):

@@ -1,19 +1,16 @@
 """First-level fields of a batch of records as columns, as decoders have them before they print JSON.
 
 A table with typed columns can take such a column without parsing the JSON again (`spark_jobs.sink.columns.direct`). Not
-for what a column of the table takes, nor for fields whose JSON only a record's own value tells.
+for what a column of the table takes, nor for their JSON (`texts`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
-import pyarrow.compute as pc
-
-from spark_jobs.sink.decode.base.texts import Parts, escaped, join
 
 
 @dataclass(frozen=True)
@@ -36,18 +33,14 @@ class FieldColumn:
         """The characters of strings, the JSON text of other values; null where a value is."""
         return self.values if self.print is None else self.print(self.values)
 
-    @cached_property
-    def parts(self) -> Parts:
-        """The JSON text per record, `null` where the field is, as parts to join."""
-        parts: Parts = ['"', escaped(self.texts), '"'] if self.is_string else [self.texts]
-        return parts if not self.values.null_count else [pc.fill_null(join(parts), "null")]
 
-    @property
-    def json(self) -> pa.StringArray:
-        """The JSON text per record; `null` where the field is."""
-        return join(self.parts)
+@dataclass(frozen=True)
+class RecordFields:
+    """All first-level fields of n records, all of one type of one schema, in the order of their JSON.
 
+    content: the JSON text of the records, of which these are the fields: whoever gives other texts has none of them.
+    columns: by name; the JSON text per record where a field has no column, `null` where it is null.
+    """
 
-def as_text(values: pa.Array) -> pa.StringArray:
-    """Integers and booleans in JSON."""
-    return values.cast(pa.string())
+    content: pa.StringArray
+    columns: Mapping[str, FieldColumn | pa.StringArray]

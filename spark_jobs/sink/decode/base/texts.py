@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from spark_jobs.sink.decode.base import capacity
 from spark_jobs.sink.decode.base.capacity import string_array
 from spark_jobs.sink.decode.base.contract import OutputTooLargeError
+from spark_jobs.sink.decode.base.field_columns import FieldColumn
 from spark_jobs.sink.decode.base.scalars import quoted
 
 Parts: TypeAlias = list[str | pa.StringArray]
@@ -120,6 +121,22 @@ def objects(offsets: np.ndarray, keys: pa.StringArray, values: pa.StringArray) -
     entries = join(['"', escaped(keys), '":', values])
     lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), entries)
     return join(["{", pc.binary_join(lists, ","), "}"])
+
+
+def as_text(values: pa.Array) -> pa.StringArray:
+    """Integers and booleans in JSON."""
+    return values.cast(pa.string())
+
+
+def field_parts(column: FieldColumn) -> Parts:
+    """The JSON text per record, `null` where the field is, as parts to join."""
+    parts: Parts = ['"', escaped(column.texts), '"'] if column.is_string else [column.texts]
+    return parts if not column.values.null_count else [pc.fill_null(join(parts), "null")]
+
+
+def json_of(column: FieldColumn | pa.StringArray) -> pa.StringArray:
+    """The JSON text per record; `null` where the field is."""
+    return join(field_parts(column)) if isinstance(column, FieldColumn) else column
 
 
 def json_strings(text: pa.StringArray) -> pa.StringArray:

@@ -18,6 +18,7 @@ from firn.registry.faults import UnknownSchemaError
 from firn.registry.schemas import InvalidSchemaError, RegisteredSchema, SchemaKind
 from spark_jobs.sink.decode.base.capacity import one_array
 from spark_jobs.sink.decode.base.contract import Decoded, Decoder, Part, SchemaOf
+from spark_jobs.sink.decode.base.field_columns import RecordFields
 from spark_jobs.sink.decode.framing.frames import FRAME_BYTES, Frames
 from spark_jobs.sink.values.bad_records import (
     INVALID_SCHEMA,
@@ -104,7 +105,9 @@ class FramedDecoder:
         bad = sorted(batch.bad, key=lambda each: each.row)
         decoded = frames.framed.copy()
         decoded[[each.row for each in bad]] = False
-        return Decoded(content, pa.array(frames.ids, pa.int32(), mask=~decoded), tuple(bad), parts=batch.all_parts)
+        schema_ids = pa.array(frames.ids, pa.int32(), mask=~decoded)
+        fields = batch.fields if len(groups) == 1 else None
+        return Decoded(content, schema_ids, tuple(bad), parts=batch.all_parts, fields=fields)
 
     def _of_one_id(self, schema_id: int, rows: np.ndarray, batch: _Batch) -> pa.StringArray:
         """The texts of the rows that carry `schema_id`; what is bad among them is null and reported."""
@@ -115,6 +118,7 @@ class FramedDecoder:
         values = batch.frames.values
         decoded = compiled.decode(values if len(rows) == len(values) else values.take(pa.array(rows)))
         batch.bad.extend(replace(each, row=int(rows[each.row])) for each in decoded.bad)
+        batch.fields = decoded.fields
         if decoded.parts is not None:
             batch.parts.update(zip(rows.tolist(), decoded.parts, strict=True))
         return decoded.content
@@ -146,13 +150,17 @@ class FramedDecoder:
             self._refused[schema_id] = f"the {self._kind} schema of id {schema_id} cannot be used: {error}"
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Batch:
-    """What is found out of a batch while its schema ids are decoded one after the other; parts by row."""
+    """What is found out of a batch while its schema ids are decoded one after the other; parts by row.
+
+    fields: of the schema id that was decoded last.
+    """
 
     frames: Frames
     bad: list[BadRecord]
     parts: dict[int, Part] = field(default_factory=dict)
+    fields: RecordFields | None = None
 
     @property
     def all_parts(self) -> list[Part] | None:

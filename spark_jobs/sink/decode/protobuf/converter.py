@@ -32,6 +32,7 @@ from spark_jobs.sink.decode.base.contract import (
     Part,
     Writer,
 )
+from spark_jobs.sink.decode.base.field_columns import RecordFields
 from spark_jobs.sink.decode.base.rows import Budget, RowDecoder
 from spark_jobs.sink.decode.framing.decoder import FramedDecoder
 from spark_jobs.sink.decode.framing.frames import FRAME_BYTES
@@ -72,13 +73,14 @@ class _MessageDecoder:
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """Decode one batch (n rows in, n out, none null), and tell the message of each."""
         self._parts = []
-        content = self._by_vectors(values)
-        if content is None:
+        found = self._by_vectors(values)
+        if found is None:
             decoded = self._rows.decode(values)
             return replace(decoded, parts=self._parts)
-        return self._rows.complete(values, content)  # the first message, and so is the part () of each
+        content, fields = found  # of the first message, and so is the part () of each
+        return replace(self._rows.complete(values, content), fields=fields)
 
-    def _by_vectors(self, values: pa.BinaryArray) -> pa.StringArray | None:
+    def _by_vectors(self, values: pa.BinaryArray) -> tuple[pa.StringArray, RecordFields | None] | None:
         """The texts of framed values as far as vectors know them; None where not all are the file's first message."""
         if not pc.all(pc.equal(pc.binary_slice(values, FRAME_BYTES, FRAME_BYTES + 1), _FIRST_MESSAGE)).as_py():
             return None

@@ -26,10 +26,10 @@ from google.protobuf.message_factory import GetMessageClass
 from spark_jobs.sink.decode.base import contract
 from spark_jobs.sink.decode.base.capacity import counted_by_arrow, one_array, string_array, text_bytes
 from spark_jobs.sink.decode.base.contract import OutputTooLargeError
-from spark_jobs.sink.decode.base.field_columns import FieldColumn, as_text
+from spark_jobs.sink.decode.base.field_columns import FieldColumn, RecordFields
 from spark_jobs.sink.decode.base.rows import Budget
 from spark_jobs.sink.decode.base.scalars import double_text, float_text, quoted
-from spark_jobs.sink.decode.base.texts import Parts, base64_strings, join, python_double_texts
+from spark_jobs.sink.decode.base.texts import Parts, as_text, base64_strings, field_parts, join, python_double_texts
 from spark_jobs.sink.decode.protobuf.values import TIMESTAMP, MessageTexts, Text
 
 FEW = 256
@@ -61,6 +61,7 @@ class MessageVectors:
         self._members, self._budget = members, budget
         self._parse = GetMessageClass(_repeated(message)).FromString
         self._columns = _reader([each.field for each in members if each.column])
+        self._fields: RecordFields | None = None
         self._width = 2 + sum(len(each.before.encode()) + _LONGEST_DEFAULT for each in members)
 
     @classmethod
@@ -80,12 +81,14 @@ class MessageVectors:
         gain = members and 2 * sum(each.column is not None for each in members) >= len(members)
         return cls(message, members, budget) if gain else None
 
-    def texts(self, bodies: pa.BinaryArray) -> pa.StringArray:
-        """JSON text per message (n bodies in, n out, none null); null where rows have to look.
+    def texts(self, bodies: pa.BinaryArray) -> tuple[pa.StringArray, RecordFields | None]:
+        """JSON text per message (n bodies in, n out, none null); null where rows have to look. And their fields.
 
-        Raises OutputTooLargeError.
+        There are fields where all bodies were read at once. Raises OutputTooLargeError.
         """
-        return one_array(self._pieces(bodies))
+        self._fields = None
+        texts = one_array(self._pieces(bodies))
+        return texts, self._fields
 
     def _pieces(self, bodies: pa.BinaryArray) -> Iterator[pa.StringArray]:
         todo = [bodies]
@@ -119,14 +122,18 @@ class MessageVectors:
             return None
         batch, messages = self._columns(bodies), None
         parts: Parts = []
+        columns: dict[str, FieldColumn | pa.StringArray] = {}
         for member in self._members:
-            parts.append(member.before)
             if member.column is not None:
-                parts += member.column(batch.column(f"f{member.field.number}")).parts  # type: ignore[union-attr]
+                column = member.column(batch.column(f"f{member.field.number}"))  # type: ignore[union-attr]
+                columns[member.name] = column
+                parts += [member.before, *field_parts(column)]
                 continue
             messages = list(parsed.rows) if messages is None else messages
-            parts.append(string_array(self._one_by_one(member.text, messages)))
+            columns[member.name] = texts = string_array(self._one_by_one(member.text, messages))
+            parts += [member.before, texts]
         texts = join([*parts, "}"])
+        self._fields = RecordFields(texts, columns)
         return texts if text_bytes(texts) <= contract.MAX_TEXT else None
 
     def _one_by_one(self, text: Text, messages: list[Any]) -> Iterator[str]:
