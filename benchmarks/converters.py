@@ -1,12 +1,15 @@
 """Records per CPU-second of every converter, on the same small orders: `python -m benchmarks.converters [records]`.
 
-One process, no Spark, no registry: each converter as `converter_for` makes it, in batches as Spark hands them over. The
-figures go to docs/performance.md; `benchmarks.decode` has those of Avro step by step.
+One process, no Spark, no registry: each converter as `converter_for` makes it, in batches as tasks read them, without
+garbage collection, as in a worker; to JSON text, and for formats with a schema id to typed columns as well. The figures
+go to `benchmarks/results` and docs/performance.md; `benchmarks.decode` has those of Avro step by step.
 """
 
 from __future__ import annotations
 
+import gc
 import json
+import statistics
 import struct
 import sys
 from collections.abc import Callable
@@ -18,12 +21,17 @@ import orjson
 import pyarrow as pa
 
 from benchmarks.decode import BATCH, SCHEMA, orders, records_per_cpu_second
+from benchmarks.results import write_results
 from firn.connector.config import ConverterConfig
 from firn.connector.formats import Format
 from firn.registry.schemas import RegisteredSchema
+from firn.snowflake.columns import METADATA_COLUMN, Column
+from spark_jobs.sink.columns.column_mapping import ColumnMapper
+from spark_jobs.sink.decode.base.contract import Converter, Writer
 from spark_jobs.sink.decode.converters import converter_for
+from spark_jobs.sink.values.table_loaders import ColumnsLoader
 
-RECORDS = 200_000
+RECORDS, TURNS = 100_000, 5
 FRAME = b"\0" + struct.pack(">i", 1)
 JSON_SCHEMA = {
     "type": "object",
@@ -109,8 +117,8 @@ def contestants(values: list[bytes]) -> dict[str, tuple[ConverterConfig, Registe
     }
 
 
-def rate(config: ConverterConfig, schema: RegisteredSchema | None, values: list[bytes]) -> float:
-    """Records per CPU-second after one batch to warm up. Raises ValueError where a record is bad."""
+def rates(config: ConverterConfig, schema: RegisteredSchema | None, values: list[bytes]) -> dict[str, float]:
+    """Records per CPU-second by step: medians after one batch to warm up. Raises ValueError where a record is bad."""
 
     def schema_of(_schema_id: int) -> RegisteredSchema:
         if schema is None:
@@ -121,18 +129,46 @@ def rate(config: ConverterConfig, schema: RegisteredSchema | None, values: list[
     batches = [
         pa.record_batch({"value": pa.array(values[start : start + BATCH])}) for start in range(0, len(values), BATCH)
     ]
-    step: Callable[[pa.RecordBatch], object] = lambda batch: converter.decode(batch.column("value"))  # noqa: E731
     if converter.decode(batches[0].column("value")).bad:
         raise ValueError(f"{config.format}: the benchmark's own records are bad")
-    return records_per_cpu_second(step, batches)
+    steps: dict[str, Callable[[pa.RecordBatch], object]] = {
+        "JSON text": lambda batch: converter.decode(batch.column("value"))
+    }
+    if schema is not None:
+        steps["typed columns"] = typed(converter)
+    return {
+        name: statistics.median(records_per_cpu_second(step, batches) for _ in range(TURNS))
+        for name, step in steps.items()
+    }
+
+
+def typed(converter: Converter) -> Callable[[pa.RecordBatch], object]:
+    """Decodes batches into columns of the types that their schema asks for."""
+    types = converter.types_of(Writer(1)).columns
+    columns = (METADATA_COLUMN, *(Column(name.upper(), type_) for name, type_ in types.items()))
+    load = ColumnsLoader(columns, exists=True, grow=True)
+
+    def step(batch: pa.RecordBatch) -> None:
+        decoded = converter.decode(batch.column("value"))
+        mapper = ColumnMapper(load, lambda _: types, strict=True)
+        mapper.map(decoded.content, decoded.schema_ids, decoded.parts, decoded.fields)
+        if mapper.required_changes.any:
+            raise ValueError("the benchmark's own table lacks something")
+
+    return step
 
 
 def main() -> None:
-    """Measure every converter and print a table."""
+    """Measure every converter, print a table and write the results."""
+    gc.disable()
     values = orders(int(sys.argv[1]) if len(sys.argv) > 1 else RECORDS).column("value").to_pylist()
-    print(f"{len(values):,} orders in batches of {BATCH:,}; records per CPU-second")
-    for name, (config, schema, wire) in contestants(values).items():
-        print(f"{name:42s}{rate(config, schema, wire):12,.0f}")
+    print(f"{len(values):,} orders in batches of {BATCH:,}; records per CPU-second, medians of {TURNS} turns")
+    found: dict[str, dict[str, float]] = {}
+    for name, contestant in contestants(values).items():
+        found[name] = rates(*contestant)
+        print(f"{name:42s}" + "".join(f"{rate:12,.0f} {step}" for step, rate in found[name].items()))
+    rounded = {name: {step: round(rate, -3) for step, rate in each.items()} for name, each in found.items()}
+    print(write_results("converters", {"records": len(values), "records_per_cpu_second": rounded}))
 
 
 if __name__ == "__main__":

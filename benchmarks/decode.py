@@ -108,9 +108,7 @@ def steps() -> dict[str, Callable[[pa.RecordBatch], object]]:
 
     def typed(batch: pa.RecordBatch) -> None:
         decoded = vector.decode(batch.column("value"))
-        ColumnMapper(load, lambda _: types, strict=True).map(
-            decoded.content, decoded.schema_ids, fields=decoded.fields
-        )
+        ColumnMapper(load, lambda _: types, strict=True).map(decoded.content, decoded.schema_ids, fields=decoded.fields)
 
     types = converter_for(ConverterConfig(Format.AVRO), lambda _: schema).types_of(Writer(1)).columns
     columns = (METADATA_COLUMN, *(Column(name.upper(), type_) for name, type_ in types.items()))

@@ -13,7 +13,16 @@ from typing import Any
 import psutil
 
 RESULTS = Path(__file__).parent / "results"
-_PACKAGES = ("pyspark", "confluent-kafka", "pyarrow", "pyruhvro", "snowflake-connector-python", "duckdb")
+_PACKAGES = (
+    "pyspark",
+    "confluent-kafka",
+    "pyarrow",
+    "pyruhvro",
+    "ptars",
+    "msgspec",
+    "snowflake-connector-python",
+    "duckdb",
+)
 
 
 def write_results(benchmark: str, figures: dict[str, Any]) -> Path:
