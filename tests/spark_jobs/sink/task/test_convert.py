@@ -126,7 +126,7 @@ class Noting:
         self.parts: list[object] = []
 
     def build(self, content: pa.StringArray, *more: object) -> BuiltColumns:
-        self.parts.append(more[-1])
+        self.parts.append(more[2])
         return BuiltColumns((content,))
 
 
