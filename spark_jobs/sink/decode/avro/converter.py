@@ -79,7 +79,8 @@ class AvroBodies:
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """JSON text per framed value; a null at the top is null, as a tombstone."""
-        texts, fields = self._vector.decode(values) if self._vector else (pa.nulls(len(values), pa.string()), None)
+        texts = self._vector.decode(values) if self._vector else pa.nulls(len(values), pa.string())
+        fields = self._vector.fields if self._vector else None
         bad: list[BadRecord] = []
         if texts.null_count:
             texts = self._by_reference(values, texts, bad)

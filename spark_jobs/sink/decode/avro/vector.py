@@ -124,11 +124,14 @@ _LEAST_COUNT = b"\xff" * 9
 
 
 class VectorDecoder:
-    """Decodes bodies of one schema, all at once."""
+    """Decodes bodies of one schema, all at once.
+
+    fields: those of the records that were decoded last, if the values are records and all were read at once.
+    """
 
     def __init__(self, schema: str, renderer: Renderer) -> None:
         self._schema, self._renderer = schema, renderer
-        self._fields: RecordFields | None = None
+        self.fields: RecordFields | None = None
         self._has_blocks = '"items"' in schema or '"values"' in schema
 
     @classmethod
@@ -140,14 +143,13 @@ class VectorDecoder:
         schema = vector_schema(node)
         return cls(schema, Renderer(node, time_zone, null_defaults=null_defaults)) if schema else None
 
-    def decode(self, values: pa.BinaryArray) -> tuple[pa.StringArray, RecordFields | None]:
-        """JSON text per framed value (n rows in, n out); null where the reference has to look. And the records' fields.
+    def decode(self, values: pa.BinaryArray) -> pa.StringArray:
+        """JSON text per framed value (n rows in, n out); null where the reference has to look.
 
-        There are fields where the values are records, and were all read at once. Raises OutputTooLargeError.
+        Raises OutputTooLargeError.
         """
-        self._fields = None
-        texts = one_array(self._pieces(values))
-        return texts, self._fields
+        self.fields = None
+        return one_array(self._pieces(values))
 
     def _pieces(self, values: pa.BinaryArray) -> Iterator[pa.StringArray]:
         todo = [values]
@@ -179,8 +181,8 @@ class VectorDecoder:
         rows = pc.binary_join_element_wise(bodies, _TAIL, b"").to_pylist()
         batch = pyruhvro.deserialize_array(rows, self._schema)
         body, tail = batch.columns
-        self._fields = self._renderer.record(body)
-        texts = self._renderer.texts(body) if self._fields is None else self._fields.content
+        self.fields = self._renderer.record(body)
+        texts = self._renderer.texts(body) if self.fields is None else self.fields.content
         if body.null_count:  # a null at the top is no text, and rare: the reference says so
             texts = pc.if_else(body.is_valid(), texts, pa.scalar(None, pa.string()))
         texts.validate(full=True)  # pyruhvro takes strings for UTF-8 unseen
