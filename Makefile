@@ -23,6 +23,7 @@ down: ## Stop the embedded stack and keep its data
 
 demo: setup ## Run the whole pipeline: orders from Kafka to typed tables
 	@$(BIN)/firn up
+	@$(BIN)/firn deploy > /dev/null
 	@$(BIN)/firn pipeline $(ARGS)
 	@echo "The stack is still running. Stop it with: make down" >&2
 

@@ -27,7 +27,8 @@ from flows.transform import transform
 
 ARTIFACT_KEY = "pipeline"
 TYPED_TABLES = ("FCT_ORDER_EVENTS", "FCT_ORDERS")
-SAMPLE_TABLE, SAMPLE_ORDER, SAMPLE_ROWS = "FCT_ORDER_EVENTS", "PUSHED_AT DESC, CREATED_AT DESC", 10
+SAMPLE_TABLE, SAMPLE_ROWS_OF_A_PARTITION = "FCT_ORDER_EVENTS", 3
+SAMPLE_COLUMNS = ("PARTITION", "ORDER_ID", "ORDER_STATUS", "ORDER_TOTAL", "CREATED_AT")
 
 TABLE_COLUMNS = ("table", "rows", "distinct_rows")
 NODE_COLUMNS = ("status", "kind", "name", "rows", "seconds", "message")
@@ -72,7 +73,9 @@ def pipeline(
             *count_tables(landed, dict.fromkeys(report.tables.values()), ()),
             *count_tables(typed, (), TYPED_TABLES),
         ],
-        sample=latest_rows(typed, SAMPLE_TABLE, SAMPLE_ORDER, SAMPLE_ROWS),
+        sample=latest_rows(
+            typed, SAMPLE_TABLE, SAMPLE_COLUMNS, each="PARTITION", order="OFFSET", limit=SAMPLE_ROWS_OF_A_PARTITION
+        ),
     )
     create_markdown_artifact(key=ARTIFACT_KEY, markdown=summary(result), description="What the pipeline moved.")
     return result

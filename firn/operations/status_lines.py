@@ -8,6 +8,7 @@ figures are (`status`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from firn.ledger.control_record import State
@@ -18,7 +19,7 @@ from firn.plural import counted
 
 GOOD, LOOK = "good", "look"
 PARTITION_COLUMNS = ("topic", "partition", "table", "next_offset", "end_offset", "lag", "oldest", "state", "mark")
-SINK_COLUMNS = ("sink", "state", "since", "tasks", "records", "records/s", "lag", "oldest", "last commit", "mark")
+SINK_COLUMNS = ("sink", "state", "since", "records/s", "lag", "oldest", "mark")
 _ILL = ("recreated", "expired", "gone", "blocked")
 
 
@@ -67,13 +68,10 @@ def sink_row(status: Status) -> dict[str, Any]:
     values = (
         status.name,
         row["state"],
-        row["since"],
-        status.tasks,
-        row["records"],
+        short_time(status.diagnosis.since, status.at),
         _number(row["records_per_second"]),
         row["lag"],
         age(row["lag_seconds"]),
-        row["last_commit"],
         f"{LOOK}: {', '.join(sorted(marks))}" if marks else GOOD,
     )
     return dict(zip(SINK_COLUMNS, values, strict=True))
@@ -82,6 +80,16 @@ def sink_row(status: Status) -> dict[str, Any]:
 def age(seconds: float | None) -> str:
     """A duration for a cell; empty where it is not known."""
     return "" if seconds is None else spoken(seconds)
+
+
+def short_time(moment: datetime | None, now: datetime) -> str:
+    """A moment in UTC for a cell: its time today, and its day before; empty where there is none."""
+    if moment is None:
+        return ""
+    moment, now = moment.astimezone(UTC), now.astimezone(UTC)
+    if moment.date() == now.date():
+        return f"{moment:%H:%M:%S}"
+    return f"{moment:%b %d}" if moment.year == now.year else f"{moment:%Y-%m-%d}"
 
 
 def _state_mark(status: Status) -> str:

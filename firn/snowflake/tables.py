@@ -2,13 +2,13 @@
 
 Not for what a sink needs of one. Statements: DESCRIBE TABLE, SHOW TABLES, SHOW STAGES, SHOW PIPES
 (https://docs.snowflake.com/en/sql-reference/sql/desc-table, .../show-tables, .../show-stages, .../show-pipes);
-COUNT(DISTINCT a, b, c) counts combinations (.../sql-reference/functions/count).
+COUNT(DISTINCT a, b, c) counts combinations (.../sql-reference/functions/count); QUALIFY (.../constructs/qualify).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,11 @@ SELECT COUNT(*) AS RECORDS,
 FROM {table}
 """
 _TYPED = "SELECT COUNT(*) AS RECORDS FROM {table}"
-_LATEST = "SELECT * FROM {table} ORDER BY {order} LIMIT {limit}"
+_LATEST = """
+SELECT {columns} FROM {table}
+QUALIFY ROW_NUMBER() OVER (PARTITION BY {each} ORDER BY {order} DESC) <= {limit}
+ORDER BY {each}, {order} DESC
+"""
 # What DESCRIBE says in `default` of a column that Snowflake numbers.
 _NUMBERED = re.compile(r"\s*(IDENTITY|AUTOINCREMENT)\b", re.IGNORECASE)
 
@@ -160,7 +164,10 @@ def count_tables(login: SnowflakeLogin, variant: Iterable[str], typed: Iterable[
         ]
 
 
-def latest_rows(login: SnowflakeLogin, table: str, order: str, limit: int) -> list[dict[str, Any]]:
-    """The first rows of a typed table by an ORDER BY clause."""
+def latest_rows(
+    login: SnowflakeLogin, table: str, columns: Sequence[str], *, each: str, order: str, limit: int
+) -> list[dict[str, Any]]:
+    """The rows of a typed table that are last by `order`, at most `limit` for each value of column `each`."""
+    statement = _LATEST.format(table=table, columns=", ".join(columns), each=each, order=order, limit=limit)
     with connect(login) as connection:
-        return query(connection, _LATEST.format(table=table, order=order, limit=limit))
+        return query(connection, statement)

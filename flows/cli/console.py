@@ -11,11 +11,13 @@ from typing import Annotated, Any, TextIO
 import orjson
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from firn.errors import TerminalError
 from firn.settings import Settings
+from flows.cli.layout import column_widths
 
 # A table may be wider than a pipe's assumed 80 columns: never cut values that somebody reads from a file.
 stdout = Console(width=None if sys.stdout.isatty() else 10_000)
@@ -101,24 +103,42 @@ def print_rows(
     columns: Sequence[str],
     title: str = "",
     as_json: bool = False,
-    widths: Mapping[str, int] | None = None,
+    folded: str = "",
 ) -> None:
     """Print rows (column name -> value) as one table, or as JSON lines; an empty result still shows its columns.
 
-    widths: the most characters a line of a column has; what is longer goes on below.
+    On a terminal a long text goes on below, word by word, and a word that is too long ends in an ellipsis. folded: a
+    column of data without words, all of which is shown.
     """
     if as_json:
         for row in rows:
             sys.stdout.buffer.write(orjson.dumps(dict(row), default=str, option=orjson.OPT_APPEND_NEWLINE))
         sys.stdout.buffer.flush()
         return
+    cells = [[_cell(row.get(column)) for column in columns] for row in rows]
     table = Table(title=title or None, title_justify="left")
-    for column in columns:
-        table.add_column(column, overflow="fold", max_width=(widths or {}).get(column))
-    for row in rows:
+    for column, width in zip(columns, column_widths(columns, cells, stdout.width), strict=True):
+        table.add_column(column, overflow="fold" if column == folded else "ellipsis", width=width)
+    for row_cells in cells:
         # As Text: values are data, and may hold what Rich takes for markup.
-        table.add_row(*(Text(_cell(row.get(column))) for column in columns))
+        table.add_row(*(Text(cell) for cell in row_cells))
     stdout.print(table)
+
+
+def print_entries(title: str, entries: Iterable[tuple[str, str]]) -> None:
+    """Print a heading and entries below it: each its first line whole, and its text indented, word by word."""
+    print_lines(title, ())
+    for head, text in entries:
+        print_lines("", [head])
+        stdout.print(Padding(Text(text), (0, 0, 0, 6), expand=False))
+
+
+def print_lines(title: str, lines: Iterable[str]) -> None:
+    """Print a heading and whole lines below it, which the terminal breaks."""
+    if title:
+        stdout.print(title, style="bold", markup=False, highlight=False)
+    for line in lines:
+        stdout.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _cell(value: Any) -> str:

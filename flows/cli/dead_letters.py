@@ -30,7 +30,7 @@ def print_letter(shown: Mapping[str, Any], columns: Sequence[str], *, as_json: b
     rows = [{"what": name, "content": shown[name]} for name in columns]
     rows += [{"what": f"header {each['name']}", **_content(each)} for each in shown["headers"]]
     rows += [{"what": name, **_content(shown[name])} for name in ("key", "value")]
-    print_rows(rows, columns=("what", "bytes", "content"), widths={"content": 120})
+    print_rows(rows, columns=("what", "bytes", "content"), folded="content")
 
 
 def _content(shown: dict[str, Any] | None) -> dict[str, Any]:

@@ -6,12 +6,15 @@ What the flows do, and what their parameters mean: flows/<name>.py.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+import shlex
+from collections import Counter
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from firn.plural import counted
 from firn.produce.framing import FormatName
 from firn.settings import Compatibility
 from flows.cli.console import JsonOption, print_rows, say
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from flows.produce import ProduceResult
 
 _INTERRUPTED = 130
+_EXAMPLE_QUERY = 'firn sql "SELECT ORDER_STATUS, COUNT(*) FROM FCT_ORDERS GROUP BY 1"'
 
 
 def add(app: typer.Typer) -> None:
@@ -207,20 +211,38 @@ def _pipeline(
     if as_json:
         print_rows([result.model_dump(mode="json")], columns=(), as_json=True)
     else:
-        _show_pipeline(result)
+        _show_pipeline(result, config)
 
 
-def _show_pipeline(result: PipelineResult) -> None:
+def _show_pipeline(result: PipelineResult, config: Path) -> None:
+    """A few typed orders, then a line for each thing that a person asks next."""
     from firn.settings import load_settings
-    from flows.pipeline import LAG_COLUMNS, NODE_COLUMNS, SAMPLE_TABLE, TABLE_COLUMNS
+    from flows.pipeline import SAMPLE_COLUMNS, SAMPLE_TABLE
 
-    print_rows(
-        result.sample, columns=list(result.sample[0]) if result.sample else (), title=f"Newest of {SAMPLE_TABLE}"
-    )
-    print_rows([count.as_row() for count in result.tables], columns=TABLE_COLUMNS, title="Rows per table")
-    print_rows([asdict(p) for p in result.sink.partitions], columns=LAG_COLUMNS, title="Lag per partition")
-    print_rows(result.dbt, columns=NODE_COLUMNS[:-1], title="dbt")
-    say(f"{result.produce.delivered} produced, {result.sink.records} committed in {result.sink.seconds:.1f} s.")
+    orders = [
+        {name: f"{value:%H:%M:%S}" if isinstance(value, datetime) else value for name, value in row.items()}
+        for row in result.sample
+    ]
+    print_rows(orders, columns=SAMPLE_COLUMNS, title=f"Newest orders of each partition in {SAMPLE_TABLE}")
     api = load_settings().prefect_api_url
-    if api:
-        say(f"Prefect UI: {api.removesuffix('/api')}")
+    lines = [
+        ("Produced", f"{result.produce.delivered:,}, committed {result.sink.records:,} in {result.sink.seconds:.1f} s"),
+        ("Rows", ", ".join(f"{count.table.rsplit('.', 1)[-1]} {count.rows:,}" for count in result.tables)),
+        ("Lag", _lag_line(result)),
+        ("dbt", ", ".join(f"{count} {status}" for status, count in _counts(result.dbt).items())),
+        *([("Prefect", api.removesuffix("/api"))] if api else []),
+    ]
+    say("\n".join(f"{name + ':':10}{text}" for name, text in lines))
+    file = shlex.quote(str(config))
+    say("\nTry next:")
+    for command in (_EXAMPLE_QUERY, f"firn sink run {file}    # until Ctrl-C", f"firn sink status {file}"):
+        say(f"  {command}")
+
+
+def _lag_line(result: PipelineResult) -> str:
+    waiting, partitions = sum(each.lag for each in result.sink.partitions), len(result.sink.partitions)
+    return f"{counted(waiting, 'record')} in {counted(partitions, 'partition')}"
+
+
+def _counts(nodes: list[dict[str, Any]]) -> Counter[str]:
+    return Counter(str(node["status"]) for node in nodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +13,7 @@ from flows.cli.console import JsonOption, print_rows, say
 if TYPE_CHECKING:
     from firn_local.stack.lifecycle import ServerStatus
 
-_COLUMNS = ("server", "state", "pid", "address", "log")
+_COLUMNS = ("server", "state", "pid", "address")
 
 
 def add(app: typer.Typer) -> None:
@@ -75,3 +76,5 @@ def _print(servers: list[ServerStatus], as_json: bool) -> None:
         for s in servers
     )
     print_rows(rows, columns=_COLUMNS, as_json=as_json)
+    if not as_json and servers:
+        say(f"Logs: {Path(servers[0].log).parent}")

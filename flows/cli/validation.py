@@ -8,20 +8,18 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
+import typer
 
 from firn.errors import ConfigError, TerminalError
-from flows.cli.console import print_rows, say
+from flows.cli.console import print_entries, print_lines, print_rows, say
 
 if TYPE_CHECKING:
     from firn.connector.outcome import Checked
     from firn.operations.validation.live_check import LiveCheck
 
-_FAULTS = ("name", "value", "problem", "allowed", "nearest")
-_WARNINGS = ("name", "reason")
-_WIDTHS = dict.fromkeys(("value", "problem", "allowed", "reason", "note", "found", "next_step"), 60)
 _EFFECTIVE = ("name", "value", "source", "effect", "note")
 
 
@@ -72,31 +70,53 @@ class Outcome:
         ]
 
 
-def show(outcome: Outcome, file: Path, *, kind: str, page: str, as_json: bool) -> None:
-    """Print the outcome. page: where the parameters are described. Raises ConfigError for faults, TerminalError for
-    live checks that failed.
+EffectiveOption = Annotated[
+    bool, typer.Option("--effective", help="Also print every value in effect, with its source.")
+]
+
+
+def show(outcome: Outcome, file: Path, *, kind: str, page: str, effective: bool, as_json: bool) -> None:
+    """Print the outcome. page: where the parameters are described; effective: print the values in effect too.
+
+    Raises ConfigError for faults, TerminalError for live checks that failed.
     """
     if as_json:
         document = orjson.dumps(outcome.document(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         sys.stdout.buffer.write(document)
         sys.stdout.buffer.flush()
     else:
-        _print(outcome)
+        _print(outcome, effective)
     _judge(outcome, file, kind, page)
 
 
-def _print(outcome: Outcome) -> None:
-    checked = outcome.checked
-    if checked.faults:
-        rows = [row | {"allowed": ", ".join(row["allowed"])} for row in outcome.faults()]
-        print_rows(rows, columns=_FAULTS, title="Faults", widths=_WIDTHS)
-    if checked.warnings:
-        print_rows(outcome.warnings(), columns=_WARNINGS, title="Warnings", widths=_WIDTHS)
-    print_rows(outcome.effective(), columns=_EFFECTIVE, title="Effective values", widths=_WIDTHS)
+def _print(outcome: Outcome, effective: bool) -> None:
+    """What is wrong first, what holds last."""
+    if faults := outcome.faults():
+        print_entries("Faults", [(f"{fault['name']}={fault['value'] or ''}", _fault_text(fault)) for fault in faults])
+    if warnings := outcome.warnings():
+        print_entries("Warnings", [(warned["name"], warned["reason"]) for warned in warnings])
     if outcome.live is not None:
         from firn.operations.validation.live_check import COLUMNS
 
-        print_rows([check.row() for check in outcome.live], columns=COLUMNS, title="Live checks", widths=_WIDTHS)
+        checks = sorted(outcome.live, key=lambda check: check.state != "failed")
+        print_rows([check.row() for check in checks], columns=COLUMNS, title="Live checks")
+    if effective:
+        print_lines(
+            "Values in effect",
+            [f"{each['name']}={each['value'] or ''} ({_origin(each)})" for each in outcome.effective()],
+        )
+
+
+def _fault_text(fault: dict[str, Any]) -> str:
+    allowed = f"; allowed: {', '.join(fault['allowed'])}" if fault["allowed"] else ""
+    nearest = f"; the nearest name is {fault['nearest']}" if fault["nearest"] else ""
+    return f"{fault['problem']}{allowed}{nearest}"
+
+
+def _origin(effective: dict[str, Any]) -> str:
+    effect = "" if effective["effect"] == "honoured" else f", {effective['effect']}"
+    note = f": {effective['note']}" if effective["note"] else ""
+    return f"{effective['source']}{effect}{note}"
 
 
 def _judge(outcome: Outcome, file: Path, kind: str, page: str) -> None:

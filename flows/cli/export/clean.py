@@ -54,7 +54,7 @@ def _show(found: ExportResidue, *, as_json: bool) -> None:
     from firn.operations.residue.finding import COLUMNS
 
     findings = found.findings()
-    print_rows([each.row() for each in findings], columns=COLUMNS, as_json=as_json, widths={"detail": 80})
+    print_rows([each.row() for each in findings], columns=COLUMNS, as_json=as_json)
     if stays := [each for each in findings if each.by_hand]:
         say("What stays, and how to remove it by hand:")
         for each in stays:

@@ -38,7 +38,7 @@ def _list(
     from firn.operations.exports.dead_letters import COLUMNS, RowLetter
 
     found = [RowLetter.of(each) for each in _reader(config).newest(None if everything else newest)]
-    print_rows((asdict(each) for each in found), columns=COLUMNS, as_json=as_json, widths={"reason": 80})
+    print_rows((asdict(each) for each in found), columns=COLUMNS, as_json=as_json)
     say(counted(len(found), "dead letter"))
 
 

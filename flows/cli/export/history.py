@@ -35,7 +35,7 @@ def history(
     with connect(context.login, query_tag=names.query_tag(context.config.name)) as connection:
         found = read_history(connection, context.namespace, context.config.name, source, newest)
     rows = [{name.lower(): value for name, value in row.items()} for row in found]
-    print_rows(rows, columns=_COLUMNS, as_json=as_json, widths={"offsets": 60})
+    print_rows(rows, columns=_COLUMNS, as_json=as_json)
     if not rows:
         say(f"Export {context.config.name} has published nothing yet.")
 

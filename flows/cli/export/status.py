@@ -74,7 +74,7 @@ def _show(found: Status, streams: list[Staleness], file: str) -> None:
 
     say_diagnosis(found, file)
     lines = [asdict(each) for each in figures(found) if each.figure in _FIGURES]
-    print_rows(lines, columns=("figure", "value", "good", "mark"), widths={"value": 80})
+    print_rows(lines, columns=("figure", "value", "good", "mark"))
     waiting = [
         {
             "source": each.table,

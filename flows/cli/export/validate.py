@@ -9,7 +9,7 @@ import typer
 
 from firn.errors import TransientError
 from flows.cli.sink.arguments import ConfigArgument
-from flows.cli.validation import Outcome, show
+from flows.cli.validation import EffectiveOption, Outcome, show
 
 
 def validate(
@@ -21,13 +21,21 @@ def validate(
             help="Also check logins, network, streams, rights, topics, and one message, whose transaction is aborted.",
         ),
     ] = False,
+    effective: EffectiveOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
 ) -> None:
-    """Check a connector file, and show the values in effect.
+    """Check a connector file.
 
     It lists all faults at once. Nothing is started or changed.
     """
-    show(_look(config, live=live), config, kind="export", page="docs/configuration-export.md", as_json=as_json)
+    show(
+        _look(config, live=live),
+        config,
+        kind="export",
+        page="docs/configuration-export.md",
+        effective=effective,
+        as_json=as_json,
+    )
 
 
 def _look(file: Path, *, live: bool) -> Outcome:

@@ -43,7 +43,7 @@ def _list(
 
     letters = _letters(config)
     found = DeadLetterReader(letters.client, letters.topic, letters.sink.name).newest(None if everything else newest)
-    print_rows((asdict(Summary.of(each)) for each in found), columns=COLUMNS, as_json=as_json, widths={"reason": 80})
+    print_rows((asdict(Summary.of(each)) for each in found), columns=COLUMNS, as_json=as_json)
     say(f"{counted(len(found), 'letter')} of sink {letters.sink.name} in topic {letters.topic}")
 
 

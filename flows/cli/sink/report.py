@@ -33,7 +33,7 @@ def report(
     target = output or Path(f"firn-report-{_plain(bundle.sink)}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.zip")
     parts = bundle.write(target)
     rows = [asdict(part) for part in parts]
-    print_rows(rows, columns=("name", "state", "detail"), as_json=as_json, widths={"detail": 90})
+    print_rows(rows, columns=("name", "state", "detail"), as_json=as_json)
     missing = sum(part.state == "missing" for part in parts)
     left_out = f" {missing} of {len(parts)} parts are missing; contents.json says why." if missing else ""
     say(f"Written to {target}.{left_out} Read through it before you send it.")

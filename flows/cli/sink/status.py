@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 NOT_WELL = 8
 """Exit code where a sink is failed, stalled or unknown, or its ledger is past Kafka's end."""
 _AT_ONCE = 8
-_WIDTHS = {"value": 80}
 
 
 def status(
@@ -121,6 +120,6 @@ def _print_details(found: Status) -> None:
     from firn.operations.status_lines import PARTITION_COLUMNS, figures, partition_row
 
     lines = [asdict(each) for each in figures(found)]
-    print_rows(lines, columns=("figure", "value", "good", "mark"), widths=_WIDTHS)
+    print_rows(lines, columns=("figure", "value", "good", "mark"))
     if found.partitions:
         print_rows([partition_row(each, found.limits) for each in found.partitions], columns=PARTITION_COLUMNS)

@@ -14,7 +14,7 @@ from firn.ledger.owner import Owner, Totals
 from firn.operations.health import diagnose
 from firn.operations.observation import Observation, PartitionLag
 from firn.operations.status import LagLimits, Status
-from firn.operations.status_lines import figures, partition_row, sink_row
+from firn.operations.status_lines import figures, partition_row, short_time, sink_row
 from firn.sinks.signs import Rates
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -268,3 +268,9 @@ def test_limits_of_lag_are_those_that_the_supervisor_was_given() -> None:
     )
     shown = {each.figure: (each.good, each.mark) for each in figures(unconfigured)}
     assert (shown["lag"], shown["oldest record"]) == (("< 1000", "look"), ("", ""))
+
+
+def test_a_moment_in_a_cell_is_a_time_today_and_a_day_before() -> None:
+    now = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
+    moments = (now.replace(hour=1), now.replace(month=1), now.replace(year=2025), None)
+    assert [short_time(each, now) for each in moments] == ["01:00:00", "Jan 04", "2025-03-04", ""]

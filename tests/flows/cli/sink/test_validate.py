@@ -77,7 +77,8 @@ def test_ten_mistakes_are_listed_at_once(offline, tmp_path: Path):
         assert name in done.stdout
     assert "SNOWPIPE, SNOWPIPE_STREAMING" in done.stdout
     assert "buffer.count.records" in done.stdout
-    assert "Effective values" in done.stdout
+    assert "buffer.flush.time=soon\n" in done.stdout
+    assert "Values in effect" not in done.stdout
     assert "10 faults" in done.stderr
     assert "hunter2" not in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
