@@ -125,7 +125,7 @@ def _fetch(settings: Settings, secret_id: str) -> str:
     where = _place(settings, secret_id)
     endpoint = settings.aws_endpoint_url or "the AWS endpoint of the region"
     try:
-        return str(_client(settings).get_secret_value(SecretId=secret_id)["SecretString"])
+        return str(aws_client(settings, "secretsmanager").get_secret_value(SecretId=secret_id)["SecretString"])
     except (NoCredentialsError, PartialCredentialsError) as error:
         raise AuthenticationError(
             "No AWS credentials were found.",
@@ -173,7 +173,8 @@ def _loader() -> Loader:
     return create_loader()
 
 
-def _client(settings: Settings) -> Any:
+def aws_client(settings: Settings, service: str) -> Any:
+    """A client of one of AWS's services, with the endpoint and login of the settings."""
     from botocore.config import Config
     from botocore.session import Session
 
@@ -183,7 +184,7 @@ def _client(settings: Settings) -> Any:
     session = Session()  # a new one finds the AWS credentials of now
     session.register_component("data_loader", _loader())
     return session.create_client(
-        "secretsmanager",
+        service,
         region_name=settings.aws_region,
         endpoint_url=settings.aws_endpoint_url,
         aws_access_key_id=unwrap(settings.aws_access_key_id),

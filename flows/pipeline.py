@@ -60,7 +60,7 @@ def pipeline(
     )  # a fault in the file is an error before anything is produced
     provisioned = provision()
     produced = produce(count=count, rate=rate, seed=seed)
-    report = sink(config=config, once=True)
+    report = sink(config=str(config), once=True)
     built = transform()
     settings = load_settings()
     landed, typed = sink_login(settings), dbt_login(settings)

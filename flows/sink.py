@@ -20,6 +20,7 @@ from firn.secrets import secret_reader
 from firn.settings import load_settings
 from firn.supervisor.job import Patience, Policy
 from firn.supervisor.sink_job import policy_of
+from flows.prefect_ui.connector_source import connector_file
 from flows.prefect_ui.events import emit_sink_event
 from flows.prefect_ui.flow_run import is_cancelled, is_deployed
 from flows.prefect_ui.forms import described
@@ -34,7 +35,13 @@ DEFAULT_CONFIG = Path("connectors/order-events.json")
 @flow(name="sink", description="Kafka topics into Snowflake tables, exactly once: one Spark job, supervised.")
 @described
 def sink(
-    config: Annotated[Path, Field(description="Connector file of the sink, on the worker's machine.")] = DEFAULT_CONFIG,
+    config: Annotated[
+        str,
+        Field(
+            description="Connector of the sink: a file on the worker's machine, JSON, s3://bucket/key, or the name of "
+            "a Prefect variable. Credentials only as references."
+        ),
+    ] = str(DEFAULT_CONFIG),
     once: Annotated[bool, Field(description="Load what is available now, then end. Off: run until stopped.")] = True,
     keep_alive: Annotated[
         bool,
@@ -59,8 +66,9 @@ def sink(
     """Run a sink: all that is available (`once`), or until it is stopped. Raises the error that it failed with."""
     outlive_reader()
     settings, logger, handover = load_settings(), get_run_logger(), Handover.current()
-    sink_config = load_sink_config(config, Resolver(secret_reader(settings)))
-    place = Place(SINK, config, settings, sink_config.name, deployed=is_deployed(), early=handover.early)
+    file = connector_file(config, settings)
+    sink_config = load_sink_config(file, Resolver(secret_reader(settings)))
+    place = Place(SINK, file, settings, sink_config.name, deployed=is_deployed(), early=handover.early)
     if once:
         result = run_once(place)
     else:

@@ -136,7 +136,7 @@ class Check:
 def read_all(check: Check, raw: dict[str, str], resolver: Resolver) -> None:
     """Read every parameter of a file into the check."""
     for name, text in raw.items():
-        parameter, nearest = _definition(check.definitions, name)
+        parameter, nearest = definition(check.definitions, name)
         if parameter is None:
             # The value under a misspelt name may be a secret: it is not shown.
             check.faults.append(Fault(name, "", "is not a known parameter", nearest=nearest))
@@ -144,8 +144,8 @@ def read_all(check: Check, raw: dict[str, str], resolver: Resolver) -> None:
             _read(check, parameter, text, resolver, nearest)
 
 
-def _definition(definitions: Definitions, name: str) -> tuple[Parameter | None, str | None]:
-    """A known parameter, or one of a family of names; with the nearest known name where it is none."""
+def definition(definitions: Definitions, name: str) -> tuple[Parameter | None, str | None]:
+    """A known parameter, or one of a family of names, else None; with the nearest known name where it is none."""
     if name in definitions.parameters:
         return definitions.parameters[name], None
     return definitions.family(name) or (None, definitions.nearest(name))

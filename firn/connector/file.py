@@ -1,4 +1,7 @@
-"""Connector files as Kafka Connect takes them: JSON, nested or flat, and Java's .properties. Not for what they mean."""
+"""Connector files as Kafka Connect takes them: JSON, nested or flat, and Java's .properties. Not for what they mean.
+
+One form is Firn's own: {"extends": <file>, "config": {...}} replaces parameters of another file (`overrides`).
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ from firn.redaction import redacted
 _SHAPE = 'Write {"name": "...", "config": {"<parameter>": "<value>"}}.'
 
 
-def read_connector_file(path: Path, kind: str = "sink") -> Mapping[str, str]:
+def read_connector_file(path: Path, kind: str = "sink", *, extended: tuple[Path, ...] = ()) -> Mapping[str, str]:
     """The parameters of a file as text by name. Raises ConfigError for a file that is none.
 
-    kind: what it configures.
+    kind: what it configures; extended: the files that this one is a base of.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")  # editors of Windows put a byte order mark in front
@@ -30,29 +33,46 @@ def read_connector_file(path: Path, kind: str = "sink") -> Mapping[str, str]:
             where=str(path),
             next_step="Name a connector file in JSON or .properties, such as connectors/order-events.json.",
         ) from None
-    return _from_properties(text, path) if path.suffix == ".properties" else _from_json(text, path, kind)
+    if path.suffix == ".properties":
+        return _from_properties(text, path)
+    document = _json(text, str(path))
+    base = document.get("extends") if isinstance(document, dict) and "config" in document else None
+    if not isinstance(base, str):
+        return _parameters(document, str(path), kind)
+    if path in extended:
+        raise ConfigError("The file extends itself.", where=str(path), next_step="Name the connector's own file.")
+    under = read_connector_file(Path(base), kind, extended=(*extended, path))
+    return {**under, **_parameters(document["config"], str(path), kind)}
 
 
-def _from_json(text: str, path: Path, kind: str) -> Mapping[str, str]:
+def parse_connector_json(text: str, where: str) -> Mapping[str, str]:
+    """The parameters of a sink's connector in JSON as text by name. Raises ConfigError for a text that is none."""
+    return _parameters(_json(text, where), where, "sink")
+
+
+def _json(text: str, where: str) -> Any:
     try:
         # Numbers keep their text: a parameter is one, and Connect takes it as it is written.
-        document = json.loads(text, object_pairs_hook=_distinct, parse_int=str, parse_float=str)
+        return json.loads(text, object_pairs_hook=_distinct, parse_int=str, parse_float=str)
     except _TwiceError as error:
-        raise _given_twice(error.key, path) from None
+        raise _given_twice(error.key, where) from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"The file is not JSON: {error}", where=str(path), next_step=_SHAPE) from None
+        raise ConfigError(f"The file is not JSON: {error}", where=where, next_step=_SHAPE) from None
+
+
+def _parameters(document: Any, where: str, kind: str) -> Mapping[str, str]:
     nested = document.get("config", document) if isinstance(document, dict) else None
     if not isinstance(nested, dict):
-        raise ConfigError("The file holds no connector configuration.", where=str(path), next_step=_SHAPE)
+        raise ConfigError("The file holds no connector configuration.", where=where, next_step=_SHAPE)
     config = {**nested, **({"name": document["name"]} if "name" in document else {})}
     if nested.get("name", config.get("name")) != config.get("name"):
         names = " and ".join(repr(redacted(str(each["name"]))) for each in (document, nested))
         raise ConfigError(
-            f"The file names the {kind} twice: {names}.", where=str(path), next_step="Give one name, or the same twice."
+            f"The file names the {kind} twice: {names}.", where=where, next_step="Give one name, or the same twice."
         )
     odd = sorted(key for key, value in config.items() if isinstance(value, dict | list) or value is None)
     if odd:
-        raise ConfigError(f"Not a single value: {', '.join(map(redacted, odd))}.", where=str(path), next_step=_SHAPE)
+        raise ConfigError(f"Not a single value: {', '.join(map(redacted, odd))}.", where=where, next_step=_SHAPE)
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
 
 
@@ -68,7 +88,7 @@ def _from_properties(text: str, path: Path) -> Mapping[str, str]:
     try:
         return _distinct(pairs)
     except _TwiceError as error:
-        raise _given_twice(error.key, path) from None
+        raise _given_twice(error.key, str(path)) from None
 
 
 class _TwiceError(Exception):
@@ -88,9 +108,9 @@ def _distinct(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _given_twice(key: str, path: Path) -> ConfigError:
+def _given_twice(key: str, where: str) -> ConfigError:
     return ConfigError(
         f"The file gives {redacted(key)} twice.",
-        where=str(path),
+        where=where,
         next_step="Keep the one that is meant; remove the other.",
     )

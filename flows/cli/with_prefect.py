@@ -58,7 +58,7 @@ def _run_flow(job: RunnableJob[C, R], place: Place[C], *, once: bool) -> R:
     flow, handover = job.flow(), Handover(place.early)
     try:
         with handover.passed(), temporary_settings(updates={PREFECT_CLIENT_MAX_RETRIES: _RETRIES}):
-            return flow(config=place.config, once=once)
+            return flow(config=str(place.config), once=once)
     except FirnError:
         raise
     except Exception as error:

@@ -27,6 +27,12 @@ PARTITION_COLUMNS = ("topic", "partition", "table", "next_offset", "end_offset",
 def run(
     config: ConfigArgument,
     once: Annotated[bool, typer.Option("--once", help="Load what is available now, then end.")] = False,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Replace a parameter of the file; repeatable. No credentials."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a sink until Ctrl-C or SIGTERM.
@@ -35,7 +41,7 @@ def run(
     """
     try:
         with terminated_as_interrupted():
-            report = _report(config, once=once)
+            report = _report(_with_overrides(config, overrides or []), once=once)
     except KeyboardInterrupt:
         if once:
             raise  # not all that was available is in the table
@@ -44,6 +50,13 @@ def run(
     rows = [asdict(p) for p in report.partitions]
     print_rows([*rows, totals(report)] if as_json else rows, columns=PARTITION_COLUMNS, as_json=as_json)
     say(summary(report))
+
+
+def _with_overrides(config: Path, overrides: list[str]) -> Path:
+    from firn.connector.overrides import overlay, parse_overrides
+    from firn.settings import load_settings
+
+    return overlay(load_settings(), config, parse_overrides(overrides)) if overrides else config
 
 
 def _report(config: Path, *, once: bool) -> RunReport:
