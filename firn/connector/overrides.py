@@ -1,8 +1,8 @@
 """Parameters that replace those of a connector file, and connectors without a file: written down for the driver.
 
 The driver reads a file, again when a login is refused. So what a command or a form gives becomes a file in FIRN_HOME:
-an inline connector as it is, an override as {"extends": <file>, "config": {...}}, whose base is read each time. Both pass
-through command lines or Prefect's database, so they hold no credential: only references to one.
+an inline connector as it is, an override as {"extends": <file>, "config": {...}}, whose base is read each time. Both
+pass through command lines or Prefect's database, so they hold no credential: only references to one.
 """
 
 from __future__ import annotations
