@@ -24,6 +24,7 @@ from firn.connector.config import (
 )
 from firn.connector.conversion import convert, header_format
 from firn.connector.effective import effective_values
+from firn.connector.exposure import warn_of_exposed_files
 from firn.connector.file import read_connector_file
 from firn.connector.outcome import CheckedConfig, Effective, Fault, Warned
 from firn.connector.references import Resolver
@@ -54,6 +55,7 @@ def check_sink_config(raw: Mapping[str, str], *, where: str, resolver: Resolver 
     check = Check()
     read_all(check, {str(name): str(value) for name, value in raw.items()}, resolver or Resolver())
     apply_rules(check)
+    warn_of_exposed_files(check, raw, where)
     value, key = convert(check)
     config = None if check.faults or check.unchecked else _config(check, value, key)
     faulty = {fault.name for fault in check.faults}

@@ -91,6 +91,12 @@ def is_reference(text: str) -> bool:
     return _REFERENCE.fullmatch(text.strip()) is not None
 
 
+def referred_files(text: str) -> list[str]:
+    """The files that a text's references read."""
+    found = [each[2].rpartition(":")[0] for each in _REFERENCE.finditer(text) if each[1].lower() == "file"]
+    return [path for path in found if path]
+
+
 def _environment(name: str) -> str:
     try:
         value = os.environ.get(name.lstrip(":"))  # Kafka's EnvVarConfigProvider also takes ${env::NAME}
