@@ -18,7 +18,6 @@ from firn.connector.file import parse_connector_json
 from firn.connector.references import is_reference
 from firn.errors import ConfigError
 from firn.redaction import redacted
-from firn.settings import Settings
 
 FOLDER = "connectors"
 
@@ -54,24 +53,24 @@ def refuse_credentials(parameters: Mapping[str, str], *, where: str) -> None:
             )
 
 
-def overlay(settings: Settings, base: Path, overrides: Mapping[str, str]) -> Path:
-    """A file that extends `base` by overrides; `base` itself without any."""
+def overlay(home: Path, base: Path, overrides: Mapping[str, str]) -> Path:
+    """A file below `home` (FIRN_HOME) that extends `base` by overrides; `base` itself without any."""
     if not overrides:
         return base
-    return _written(settings, {"extends": str(base.absolute()), "config": dict(overrides)})
+    return _written(home, {"extends": str(base.absolute()), "config": dict(overrides)})
 
 
-def inline_file(settings: Settings, text: str, *, where: str) -> Path:
-    """An inline connector (JSON) as a file. Raises ConfigError for what is no connector or holds a credential."""
+def inline_file(home: Path, text: str, *, where: str) -> Path:
+    """An inline connector (JSON) as a file below `home`. Raises ConfigError for what is no connector or holds a credential."""
     parameters = dict(parse_connector_json(text, where))
     refuse_credentials(parameters, where=where)
-    return _written(settings, {"config": parameters})
+    return _written(home, {"config": parameters})
 
 
-def _written(settings: Settings, document: Mapping[str, object]) -> Path:
+def _written(home: Path, document: Mapping[str, object]) -> Path:
     """The file of a document, named by its content: the same document is the same file, and none ever changes."""
     text = json.dumps(document, indent=2, sort_keys=True)
-    folder = settings.home / FOLDER
+    folder = home / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
     if not file.exists():

@@ -19,14 +19,14 @@ def connector_file(given: str | Path, settings: Settings) -> Path:
     """The connector as a file on this machine. Raises ConfigError, and those of AWS for an address in S3."""
     text = str(given).strip()
     if text.startswith("{"):
-        return inline_file(settings, text, where="the parameter config")
+        return inline_file(settings.home, text, where="the parameter config")
     if text.startswith(SCHEME):
-        return inline_file(settings, read_text(settings, text), where=text)
+        return inline_file(settings.home, read_text(settings, text), where=text)
     if Path(text).exists() or "/" in text or "." in text:
         return Path(text)
     value = Variable.get(text)
     if value is None:
         return Path(text)
     return inline_file(
-        settings, value if isinstance(value, str) else json.dumps(value), where=f"the Prefect variable {text}"
+        settings.home, value if isinstance(value, str) else json.dumps(value), where=f"the Prefect variable {text}"
     )

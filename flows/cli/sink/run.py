@@ -56,7 +56,7 @@ def _with_overrides(config: Path, overrides: list[str]) -> Path:
     from firn.connector.overrides import overlay, parse_overrides
     from firn.settings import load_settings
 
-    return overlay(load_settings(), config, parse_overrides(overrides)) if overrides else config
+    return overlay(load_settings().home, config, parse_overrides(overrides)) if overrides else config
 
 
 def _report(config: Path, *, once: bool) -> RunReport:

@@ -8,12 +8,11 @@ from firn.connector.file import read_connector_file
 from firn.connector.overrides import FOLDER, inline_file, overlay, parse_overrides
 from firn.connector.parse import load_sink_config
 from firn.errors import ConfigError
-from firn.settings import Settings
 
 
 @pytest.fixture
-def settings(tmp_path):
-    return Settings(home=tmp_path / "home")
+def home(tmp_path):
+    return tmp_path / "home"
 
 
 @pytest.fixture
@@ -23,22 +22,22 @@ def base(tmp_path):
     return file
 
 
-def test_an_override_replaces_a_parameter_and_the_base_is_read_each_time(settings, base):
-    file = overlay(settings, base, parse_overrides(["tasks.max=3", "topics=a,b=c"]))
+def test_an_override_replaces_a_parameter_and_the_base_is_read_each_time(home, base):
+    file = overlay(home, base, parse_overrides(["tasks.max=3", "topics=a,b=c"]))
     assert read_connector_file(file) == {"name": "orders", "topics": "a,b=c", "tasks.max": "3"}
     base.write_text(json.dumps({"name": "later", "config": {"topics": "a"}}))
     assert read_connector_file(file)["name"] == "later"
     assert file.stat().st_mode & 0o077 == 0
 
 
-def test_no_override_changes_nothing(settings, base):
-    assert overlay(settings, base, {}) == base
-    assert not (settings.home / FOLDER).exists()
+def test_no_override_changes_nothing(home, base):
+    assert overlay(home, base, {}) == base
+    assert not (home / FOLDER).exists()
 
 
-def test_an_override_is_checked_as_the_file_is(settings, base):
+def test_an_override_is_checked_as_the_file_is(home, base):
     with pytest.raises(ConfigError, match=r"tasks\.max"):
-        load_sink_config(overlay(settings, base, parse_overrides(["tasks.max=many"])))
+        load_sink_config(overlay(home, base, parse_overrides(["tasks.max=many"])))
 
 
 @pytest.mark.parametrize(
@@ -64,11 +63,11 @@ def test_a_reference_to_a_credential_may_be_given():
     assert parse_overrides(["snowflake.private.key=${env:KEY}"]) == {"snowflake.private.key": "${env:KEY}"}
 
 
-def test_an_inline_connector_becomes_a_file_of_its_own(settings):
+def test_an_inline_connector_becomes_a_file_of_its_own(home):
     text = json.dumps({"name": "orders", "config": {"topics": "a", "tasks.max": 2}})
-    file = inline_file(settings, text, where="the form")
+    file = inline_file(home, text, where="the form")
     assert load_sink_config(file).tasks_max == 2
-    assert inline_file(settings, text, where="the form") == file
+    assert inline_file(home, text, where="the form") == file
     assert file.stat().st_mode & 0o077 == 0
 
 
@@ -81,11 +80,11 @@ def test_an_inline_connector_becomes_a_file_of_its_own(settings):
         '{"unknown": "hunter2"}',
     ],
 )
-def test_what_is_no_inline_connector_is_refused_and_not_written(settings, text):
+def test_what_is_no_inline_connector_is_refused_and_not_written(home, text):
     with pytest.raises(ConfigError) as refused:
-        inline_file(settings, text, where="the form")
+        inline_file(home, text, where="the form")
     assert "hunter2" not in str(refused.value)
-    assert not (settings.home / FOLDER).exists()
+    assert not (home / FOLDER).exists()
 
 
 def test_a_file_that_extends_itself_is_refused(tmp_path):
