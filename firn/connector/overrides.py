@@ -61,7 +61,7 @@ def overlay(home: Path, base: Path, overrides: Mapping[str, str]) -> Path:
 
 
 def inline_file(home: Path, text: str, *, where: str) -> Path:
-    """An inline connector (JSON) as a file below `home`. Raises ConfigError for what is no connector or holds a credential."""
+    """An inline connector (JSON) as a file below `home`. Raises ConfigError where it is none or holds a credential."""
     parameters = dict(parse_connector_json(text, where))
     refuse_credentials(parameters, where=where)
     return _written(home, {"config": parameters})
