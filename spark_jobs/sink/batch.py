@@ -19,7 +19,7 @@ from firn.logs import log_context
 from firn.sinks.context import SinkContext
 from firn.snowflake.faults import MissingObjectError
 from spark_jobs.sink.dispatch import Dispatcher, claim_again
-from spark_jobs.sink.methods.base import DriverSide, LedgerUpdate
+from spark_jobs.sink.methods.base import DriverSide, LedgerUpdate, RejectedRowsError
 from spark_jobs.sink.telemetry.bad_records import log_stopped, stopped_error
 from spark_jobs.sink.values.bad_records import OF_THE_TABLE
 from spark_jobs.sink.values.batches import CommittedBatch, DispatchedBatch, PublishedLetters
@@ -132,6 +132,10 @@ class BatchRunner:
             self._method.commit(receipts, update)
         except MissingObjectError as error:
             raise claim_again(error) from error
+        except RejectedRowsError as error:
+            # Nothing was committed: read again, these records are bad ones like any others.
+            self._dispatcher.reject(error.rows)
+            raise PlanAgainError(f"{error.what} The batch is read again, and these records are bad.") from error
 
     def after(self, batch: DispatchedBatch, moves: tuple[Move, ...]) -> None:
         """Raise what ends the stream behind this batch, which is committed: a bad record, or a plan that was cut."""

@@ -17,12 +17,13 @@ from firn.plural import counted
 from firn.retry import RETRIES, Deadline
 from firn.sinks.context import SinkContext
 from firn.snowflake.faults import MissingObjectError
+from spark_jobs.sink.dead_letters.tolerance import SAMPLES
 from spark_jobs.sink.methods.base import Claim, DriverSide, EpochSession
 from spark_jobs.sink.planner import BatchLimit, grouped
 from spark_jobs.sink.tables.evolution import SchemaChange
 from spark_jobs.sink.tables.loaders import TableLoaders
 from spark_jobs.sink.task.partition_task import RangeWork, TaskPlan, run_task
-from spark_jobs.sink.values.batches import PublishedLetters
+from spark_jobs.sink.values.batches import PublishedLetters, RejectedRows
 from spark_jobs.sink.values.reports import (
     Failed,
     Reports,
@@ -48,7 +49,8 @@ class DispatchResult:
 class Dispatcher:
     """Dispatches the batches of one epoch, one at a time; the batch before may be committing meanwhile.
 
-    on_change: gets the schema changes that were made for a batch. `loaders`: of the tables.
+    on_change: gets the schema changes that were made for a batch. rejected: rows that Snowflake refused since the run
+    began, so that tasks count them as bad; `reject` adds to it. `loaders`: of the tables.
     """
 
     def __init__(
@@ -60,10 +62,12 @@ class Dispatcher:
         engine: Engine,
         limit: BatchLimit,
         on_change: Callable[[Sequence[SchemaChange]], None],
+        rejected: RejectedRows,
     ) -> None:
         self._session, self._context, self._claim = session, session.context, claim
         self._method, self._deadline = method.task_side, deadline
         self._engine, self._limit, self._on_change = engine, limit, on_change
+        self._rejected = rejected
         self.loaders = TableLoaders(session.context, session.connection, method.prepare_table)
 
     def dispatch(
@@ -94,6 +98,15 @@ class Dispatcher:
             reports = self._dispatch_once(ranges, published)
         reports = Reports([*published_before, *reports])
         return DispatchResult(reports, with_letters_of(published, reports.of(Tolerated)))
+
+    def reject(self, rows: RejectedRows) -> None:
+        """Remember rows that Snowflake refused, and forget those that are behind the sink."""
+        for where, refused in rows.items():
+            for offset, why in list(refused.items())[:SAMPLES]:
+                log.warning("Snowflake refuses the row of %s, offset %d: %s", where, offset, why)
+            known = {**self._rejected.get(where, {}), **refused}
+            committed = self._claim.ledger.committed.get(where, 0)
+            self._rejected[where] = {offset: why for offset, why in known.items() if offset >= committed}
 
     def _update_tables(self, requests: Sequence[SchemaChangeRequest], stale: Iterable[str]) -> None:
         """Change the tables of these requests, and describe the stale ones again."""
@@ -132,9 +145,11 @@ class Dispatcher:
         total = sum(map(len, ranges))
         works = []
         for each in ranges:
-            letters = published.get(TopicPartition(each.topic, each.partition), PartitionLetters())
+            where = TopicPartition(each.topic, each.partition)
+            letters = published.get(where, PartitionLetters())
             budget = self._limit.range_bytes(len(each) / total)
-            works.append(RangeWork(each, self._claim.topic_ids[each.topic], budget, letters))
+            refused = {at: why for at, why in self._rejected.get(where, {}).items() if each.start <= at < each.end}
+            works.append(RangeWork(each, self._claim.topic_ids[each.topic], budget, letters, refused))
         return works
 
 

@@ -43,7 +43,7 @@ from spark_jobs.sink.tables.evolution import SchemaChange
 from spark_jobs.sink.telemetry.bad_records import log_tolerated
 from spark_jobs.sink.telemetry.events import emit, emit_committed
 from spark_jobs.sink.telemetry.metrics import SinkMetrics
-from spark_jobs.sink.values.batches import CommittedBatch, PublishedLetters
+from spark_jobs.sink.values.batches import CommittedBatch, PublishedLetters, RejectedRows
 from spark_jobs.spark.engine import Engine, EpochEngine
 
 PARTITIONS_IN_LINE = 8
@@ -53,7 +53,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RunParts:
-    """What the epochs of one run share. targets: where a run that takes what is available ends, once it knows."""
+    """What the epochs of one run share. targets: where a run that takes what is available ends, once it knows.
+
+    rejected: rows that Snowflake refused, and that are not behind the sink yet.
+    """
 
     engine: Engine
     once: bool
@@ -67,6 +70,7 @@ class RunParts:
     report: RunReport
     metrics: SinkMetrics
     targets: dict[TopicPartition, int] = field(default_factory=dict)
+    rejected: RejectedRows = field(default_factory=dict)
 
 
 class EpochWatch:
@@ -248,7 +252,9 @@ class Epoch:
                 parts.life.moved()
             self._committed(batch)
 
-        dispatcher = Dispatcher(session, claim, method, parts.deadline, engine, parts.limit, self._schema_changed)
+        dispatcher = Dispatcher(
+            session, claim, method, parts.deadline, engine, parts.limit, self._schema_changed, parts.rejected
+        )
         return Stream(
             Planner(self._ends, parts.limit, None if parts.once else config.buffer, parts.targets),
             BatchRunner(self._context, claim.ledger, method, dispatcher, self._confirm),

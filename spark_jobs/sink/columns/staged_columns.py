@@ -78,7 +78,9 @@ def _refused(content: pa.StringArray) -> npt.NDArray[np.bool_]:
 
 
 RECORD = "RECORD"
-"""The one column of a file that a user's own SELECT reads."""
+"""The column of a file that a user's own SELECT reads."""
+OFFSET = "OFFSET"
+"""The column of such a file beside it: the record's offset, by which a row that the SELECT refuses is found."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from snowflake.connector import SnowflakeConnection
 
-from firn.errors import TerminalError
+from firn.errors import FirnError, TerminalError
 from firn.kafka.partitions import TopicPartition
 from firn.ledger.folding import Fold
 from firn.ledger.owner import Owner, Totals
@@ -42,6 +42,7 @@ from firn.sinks.context import SinkContext
 from firn.snowflake.connection import SnowflakeLogin
 from firn.snowflake.identifiers import Namespace
 from firn.snowflake.requirements import Requirement
+from spark_jobs.sink.values.batches import RejectedRows
 from spark_jobs.sink.values.reports import Receipt
 from spark_jobs.sink.values.table_loaders import TableLoader
 
@@ -51,6 +52,14 @@ InSession: TypeAlias = Callable[[Callable[[SnowflakeConnection], None]], None]
 
 class RefusedRowsError(TerminalError):
     """Snowflake does not take what tasks handed over. Damage on the way is possible: the batch is read again once."""
+
+
+class RejectedRowsError(FirnError):
+    """Snowflake refuses single rows of a batch, and `rows` says which. Nothing was committed."""
+
+    def __init__(self, what: str, rows: RejectedRows) -> None:
+        super().__init__(what)
+        self.rows = rows
 
 
 @dataclass(frozen=True)
@@ -231,8 +240,8 @@ class DriverSide(Protocol):
         """Make the rows of these receipts count, exactly once and whole, and move the ledger by `update`.
 
         A method whose rows are durable without the ledger may move it later, with several updates at a time. Raises
-        RefusedRowsError, FencedError, ClaimAgainError, and MissingObjectError where something was dropped; then the
-        ledger alone knows what happened.
+        RefusedRowsError, RejectedRowsError, FencedError, ClaimAgainError, and MissingObjectError where something was
+        dropped; then the ledger alone knows what happened.
         """
         ...
 

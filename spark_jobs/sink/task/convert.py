@@ -5,7 +5,7 @@ Not for single formats (`decode`) or for where rows go (`files`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +20,7 @@ from spark_jobs.sink.decode.base.contract import MAX_TEXT, Decoded, Decoder, Par
 from spark_jobs.sink.decode.base.field_columns import RecordFields
 from spark_jobs.sink.metadata.record_metadata import record_metadata
 from spark_jobs.sink.task.worker import now_ms
-from spark_jobs.sink.values.bad_records import TOO_LARGE, UNREADABLE_HEADER, BadRecord
+from spark_jobs.sink.values.bad_records import REJECTED, TOO_LARGE, UNREADABLE_HEADER, BadRecord
 
 TOMBSTONE, TOMBSTONE_SCHEMA_ID = "{}", 0
 
@@ -78,14 +78,16 @@ def convert(
     batch: pa.RecordBatch,
     decoders: tuple[Decoder, Decoder],
     builder: ColumnBuilder,
+    rejected: Mapping[int, str] | None = None,
 ) -> Converted:
     """The rows of `batch` (`firn.kafka.message_columns.RECORDS`, of one partition, offsets rising).
 
-    decoders: of value and key. builder: of the table that the topic goes to.
+    decoders: of value and key. builder: of the table that the topic goes to. rejected: by offset, why Snowflake refused
+    the row of a record before: it is bad.
     """
     value, key = decoders
     values, keys = value.decode(batch.column("value")), key.decode(batch.column("key"))
-    bad = _bad_rows(values, keys, [*_oversized(values), *_unreadable(batch)])
+    bad = _bad_rows(values, keys, [*_oversized(values), *_unreadable(batch), *_rejected(batch, rejected)])
     strict = config.errors.tolerance == "none"
     if bad and strict:
         bad = bad[:1]
@@ -153,6 +155,15 @@ def _unreadable(batch: pa.RecordBatch) -> list[BadRecord]:
     if faults.null_count == len(faults):
         return []
     return [BadRecord(row, UNREADABLE_HEADER, text) for row, text in enumerate(faults.to_pylist()) if text]
+
+
+def _rejected(batch: pa.RecordBatch, rejected: Mapping[int, str] | None) -> list[BadRecord]:
+    """Records whose rows Snowflake refused."""
+    if not rejected:
+        return []
+    offsets = batch.column("offset").to_numpy()
+    rows = np.flatnonzero(np.isin(offsets, list(rejected))).tolist()
+    return [BadRecord(row, REJECTED, rejected[int(offsets[row])]) for row in rows]
 
 
 def _bad_rows(values: Decoded, keys: Decoded, oversized: list[BadRecord]) -> tuple[BadRecord, ...]:

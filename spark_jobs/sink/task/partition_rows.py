@@ -6,7 +6,7 @@ for a range of a batch, `group_task` for as long as a run lives. Not for single 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -51,8 +51,8 @@ class PartitionRows:
     """Converts the records of one partition, in order of their offsets.
 
     tolerance: takes the bad records that are left out. write: takes the rows. stale: whether the table may have changed
-    since its loader was made; asked where records have no place in it. ended: set where the partition must not be
-    passed; nothing behind is converted.
+    since its loader was made; asked where records have no place in it. rejected: as `convert`. ended: set where
+    the partition must not be passed; nothing behind is converted.
     """
 
     def __init__(
@@ -65,12 +65,14 @@ class PartitionRows:
         *,
         write: Write,
         stale: Callable[[], bool],
+        rejected: Mapping[int, str] | None = None,
     ) -> None:
         self._config, self._where, self._decoders = context.config, where, decoders
         self._strict = context.config.errors.tolerance == "none"
         row_bytes = registry.of(context.config.method).row_bytes
         self._builder = column_builder_for(loader, schema_types_of(context), strict=self._strict, row_bytes=row_bytes)
         self.tolerance, self._write_rows, self._stale = tolerance, write, stale
+        self._rejected = rejected or {}
         self.table = table_for(where.topic, context.config.table_map)
         self.ended: Stopped | Cut | None = None
         self._suspected_stale = False
@@ -95,7 +97,7 @@ class PartitionRows:
         if batch.num_rows == 0:
             return
         try:
-            converted = convert(self._config, self._where, batch, self._decoders, self._builder)
+            converted = convert(self._config, self._where, batch, self._decoders, self._builder, self._rejected)
         except OutputTooLargeError:
             self._take_in_halves(batch)
             return

@@ -39,13 +39,14 @@ class RangeWork:
     """One range that a task reads. Holds no credential: Spark writes it to a file on its way to the task.
 
     topic_id: Kafka's id of the topic. bytes: of text, after which the range ends, wherever it is. letters: which dead
-    letters of the partition are out already.
+    letters of the partition are out already. rejected: records that Snowflake refused before, and why.
     """
 
     offsets: OffsetRange
     topic_id: str
     bytes: int
     letters: PartitionLetters
+    rejected: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def where(self) -> TopicPartition:
@@ -114,6 +115,7 @@ class _Range:
             self._tolerance,
             write=self._writer.write,
             stale=lambda: where.topic in plan.unverified,
+            rejected=work.rejected,
         )
         self._records, self._read_to = 0, work.offsets.start
 

@@ -14,6 +14,8 @@ from spark_jobs.sink.values.reports import Cut, RangeRead, Receipt, Reports, Sto
 
 PublishedLetters: TypeAlias = Mapping[TopicPartition, PartitionLetters]
 """Dead letters of each partition that are published and not committed yet."""
+RejectedRows: TypeAlias = dict[TopicPartition, dict[int, str]]
+"""By partition and offset: why Snowflake refused the row of a record that was converted."""
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def dispatch_and_evolve(
     method: Any = SimpleNamespace(task_side=None, prepare_table=None)
     session: Any = EpochSession(context, None, table, 4)  # type: ignore[arg-type]
     limit, no_engine = BatchLimit(config, waits=False), None
-    dispatcher: Any = Dispatcher(session, claim, method, Deadline(1.0), no_engine, limit, lambda _: None)  # type: ignore[arg-type]
+    dispatcher: Any = Dispatcher(session, claim, method, Deadline(1.0), no_engine, limit, lambda _: None, {})  # type: ignore[arg-type]
     known: list[Mapping[TopicPartition, PartitionLetters]] = []
     reports = iter(answers)
 

@@ -15,7 +15,7 @@ from firn.errors import FirnError, TerminalError
 from firn.snowflake.columns import CONTENT, METADATA, Column, Kind
 from firn.snowflake.connection import query
 from firn.snowflake.identifiers import always_quoted
-from spark_jobs.sink.columns.staged_columns import RECORD, file_columns
+from spark_jobs.sink.columns.staged_columns import OFFSET, RECORD, file_columns
 from spark_jobs.sink.methods.base import RefusedRowsError
 from spark_jobs.sink.methods.snowpipe.pipe_input_table import PipeInputTable
 from spark_jobs.sink.methods.snowpipe.stage import Stage
@@ -61,17 +61,27 @@ def copy_files(
         waiting = inputs[table] if isinstance(loader, PipeLoader) else None
         into = waiting.name if waiting else stage.namespace.qualified(table)
         for chunk in _chunks(list(of_table)):
-            _copy(connection, into, loader, stage, table, chunk)
+            _copy(connection, into, copied_columns(loader), stage, table, chunk)
         if waiting and isinstance(loader, PipeLoader):
             waiting.fill_target(connection, loader)
 
 
+def copy_numbered(connection: SnowflakeConnection, into: str, stage: Stage, file: Receipt) -> None:
+    """Load one file of pipe records into a table of OFFSET and RECORD. Raises RefusedFilesError as `copy_files`."""
+    columns = {OFFSET: f"$1:{OFFSET}::NUMBER", RECORD: f"PARSE_JSON($1:{RECORD})"}
+    _copy(connection, into, columns, stage, file.table, [file])
+
+
 def _copy(
-    connection: SnowflakeConnection, into: str, loader: TableLoader, stage: Stage, table: str, files: Sequence[Receipt]
+    connection: SnowflakeConnection,
+    into: str,
+    columns: Mapping[str, str],
+    stage: Stage,
+    table: str,
+    files: Sequence[Receipt],
 ) -> None:
     folder = f"{stage.sink}/{table}/"
     names = {file.detail.removeprefix(folder): file.rows for file in files}
-    columns = copied_columns(loader)
     statement = _COPY.format(
         table=into,
         columns=", ".join(columns),

@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firn.connector.config import BufferConfig
-from spark_jobs.sink.columns.staged_columns import file_columns
+from spark_jobs.sink.columns.staged_columns import OFFSET, file_columns
 from spark_jobs.sink.decode.base.capacity import text_bounds
 from spark_jobs.sink.methods.base import PartitionRange
 from spark_jobs.sink.methods.snowpipe.stage import Stage
 from spark_jobs.sink.values.reports import Receipt
+from spark_jobs.sink.values.table_loaders import PipeLoader
 
 ROW_GROUP_BYTES = 16 * 1024 * 1024
 Upload: TypeAlias = Callable[[Path, str], None]
@@ -35,7 +36,8 @@ class PartitionFiles:
 
     def __init__(self, stage: Stage, buffer: BufferConfig, target: PartitionRange, upload: Upload) -> None:
         self._stage, self._buffer, self._target, self._upload = stage, buffer, target, upload
-        self._columns = file_columns(target.loader)
+        self._numbered = isinstance(target.loader, PipeLoader)
+        self._columns = (*file_columns(target.loader), *([OFFSET] if self._numbered else []))
         self._file: ParquetFile | None = None
         self._first = self._last = -1
         self._bytes = 0
@@ -59,7 +61,8 @@ class PartitionFiles:
                 self._finish_file()
                 continue
             file = self._open(int(offsets[start]))
-            file.write([column.slice(start, stop - start) for column in columns])
+            texts = [column.slice(start, stop - start) for column in columns]
+            file.write([*texts, pa.array(offsets[start:stop]).cast(pa.string())] if self._numbered else texts)
             self._bytes += int(ends[stop - 1]) - before
             self.text_bytes += int(ends[stop - 1]) - before
             self._last = int(offsets[stop - 1])

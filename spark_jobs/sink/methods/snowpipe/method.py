@@ -27,12 +27,20 @@ from firn.snowflake.identifiers import Namespace
 from firn.snowflake.requirements import Requirement
 from firn.snowflake.transactions import transaction
 from spark_jobs.sink.decode.base.scalars import CLASSIC_ZONE
-from spark_jobs.sink.methods.base import Claim, EpochSession, InSession, LedgerUpdate, PartitionRange
+from spark_jobs.sink.methods.base import (
+    Claim,
+    EpochSession,
+    InSession,
+    LedgerUpdate,
+    PartitionRange,
+    RejectedRowsError,
+)
 from spark_jobs.sink.methods.snowpipe.copy_into import RefusedFilesError, copy_files
 from spark_jobs.sink.methods.snowpipe.files import PartitionFiles
-from spark_jobs.sink.methods.snowpipe.pipe_input_table import PipeInputTable, check_pipe
+from spark_jobs.sink.methods.snowpipe.pipe_input_table import PipeInputTable, RefusedByPipeError, check_pipe
 from spark_jobs.sink.methods.snowpipe.privileges import stage_privileges
 from spark_jobs.sink.methods.snowpipe.refused_files import forget_others, refused_files, remember_refused
+from spark_jobs.sink.methods.snowpipe.refused_rows import RowSearch
 from spark_jobs.sink.methods.snowpipe.residue import StageResidue, find_stage_residue
 from spark_jobs.sink.methods.snowpipe.stage import Stage
 from spark_jobs.sink.values.reports import Receipt
@@ -145,7 +153,21 @@ class SnowpipeDriver:
         except RefusedFilesError as error:
             remember_refused(ledger, connection, epoch, error.files)
             raise
+        except RefusedByPipeError as error:
+            self._search_refused(receipts, error)
+            raise
         self._remove_committed(receipts)
+
+    def _search_refused(self, receipts: Sequence[Receipt], error: RefusedByPipeError) -> None:
+        """Raise RejectedRowsError for the rows that users' pipes refuse; return where they refuse none by itself."""
+        strict = self._session.context.config.errors.tolerance == "none"
+        search = RowSearch(self._connection, self._stage, first_only=strict)
+        for table, waiting in self._inputs.items():
+            loader = self._loaders[table]
+            if isinstance(loader, PipeLoader):
+                search.look(waiting, loader, [receipt for receipt in receipts if receipt.table == table])
+        if search.found:
+            raise RejectedRowsError(error.what, search.found) from error
 
     def _remove_committed(self, receipts: Sequence[Receipt]) -> None:
         try:

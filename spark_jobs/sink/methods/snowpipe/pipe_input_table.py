@@ -30,15 +30,19 @@ _INSERT = "INSERT INTO {table}{columns} {select}"
 _EMPTY = "DELETE FROM {input}"
 
 
+class RefusedByPipeError(TerminalError):
+    """The SELECT of a user's pipe, or the table behind it, cannot take a value of what waits for it."""
+
+
 class PipeInputTable:
-    """The pipe input table of one sink's table in one session. `name` is its full name, ready for a statement.
+    """The pipe input table of one sink's table in one session. `name`, `pipe`: full names, ready for a statement.
 
     table: the one that the sink's records go to by its configuration, which is the pipe's own name.
     """
 
     def __init__(self, namespace: Namespace, sink: str, table: str) -> None:
         digest = hashlib.sha256(f"{len(sink)} {sink} {table}".encode()).hexdigest()[:8]
-        self._pipe = namespace.qualified(table)
+        self.pipe = namespace.qualified(table)
         self.name = namespace.qualified(f"FIRN_LANDING_{digest.upper()}")
 
     def prepare(self, connection: SnowflakeConnection) -> None:
@@ -57,10 +61,10 @@ class PipeInputTable:
     def fill_target(self, connection: SnowflakeConnection, loader: PipeLoader) -> int:
         """Move what waits here into the pipe's table, through the SELECT; returns how many rows it made of it.
 
-        DML only. Raises ConfigError where pipe and table do not fit together any more, TerminalError where the SELECT
-        cannot take a value; transient errors and conflicts as they are.
+        DML only. Raises ConfigError where pipe and table do not fit together any more, RefusedByPipeError where the
+        SELECT cannot take a value; transient errors and conflicts as they are.
         """
-        with blaming_the_pipe(self._pipe):
+        with blaming_the_pipe(self.pipe):
             rows = execute(connection, self.insert(loader))
         execute(connection, _EMPTY.format(input=self.name))
         return rows
@@ -91,8 +95,8 @@ def _unfit(error: TerminalError, pipe: str) -> ConfigError:
     )
 
 
-def _refused(error: TerminalError, pipe: str) -> TerminalError:
-    return TerminalError(
+def _refused(error: TerminalError, pipe: str) -> RefusedByPipeError:
+    return RefusedByPipeError(
         f"The SELECT of the pipe cannot take a value: {error.what}",
         where=f"pipe {pipe}",
         next_step="Use TRY_CAST or the like in the pipe, leave such records out by WHERE, or change the column; then "
