@@ -19,7 +19,7 @@ from firn.snowflake.identifiers import Namespace
 from firn.snowflake.transactions import transaction
 from spark_jobs.sink.columns.staged_columns import pipe_records
 from spark_jobs.sink.methods.snowpipe import pipe_input_table as module
-from spark_jobs.sink.methods.snowpipe.pipe_input_table import PipeInputTable
+from spark_jobs.sink.methods.snowpipe.pipe_input_table import PipeInputTable, RefusedByPipeError
 from spark_jobs.sink.tables.pipe_definition import read_definition
 from spark_jobs.sink.values.table_loaders import PipeLoader
 from tests.support.sinks import login_of, sql
@@ -65,7 +65,7 @@ def test_a_value_that_the_select_cannot_take_names_the_pipe_and_the_way_out(monk
     words = "100038 (22018): Numeric value 'abc' is not recognized"
     with pytest.raises(TerminalError, match="Numeric value 'abc' is not recognized") as raised:
         fill(monkeypatch, TerminalError(words))
-    assert type(raised.value) is TerminalError
+    assert type(raised.value) is RefusedByPipeError
     assert raised.value.where == "pipe D.S.ORDERS"
     assert "TRY_CAST" in raised.value.next_step
     assert "Nothing was committed" in raised.value.next_step
