@@ -37,6 +37,7 @@ from firn.operations.residue.remaining_objects import (
     find_tables,
     find_topics,
 )
+from firn.operations.residue.replaced_connector import ReplacedConnector, find_replaced_connector
 from firn.operations.residue.sink_records import (
     LedgerRecords,
     SupervisorRecord,
@@ -136,6 +137,12 @@ class Cleaner:
         supervisor = find_supervisor_record(connection, namespace, sink)
         in_kafka = self._look_at_kafka(records.ledger_id, tables) if kafka else self._unseen(records.ledger_id)
         return Residue(records, methods, supervisor, in_kafka, remaining)
+
+    def replaced_connector(self) -> ReplacedConnector:
+        """What the official connector of this name left for the sink's tables; changes nothing."""
+        tables = _tables(self._config, find_ledger_records(self._connection, self.ledger))
+        names = list(dict.fromkeys(tables.values()))
+        return find_replaced_connector(self._connection, self._namespace, self._config.name, names)
 
     def clean(self, found: Residue, within: float) -> None:
         """Remove what was found and is not to stay. within: see `await_stillness`.

@@ -13,6 +13,7 @@ from snowflake.connector import SnowflakeConnection
 
 from firn.connector.config import SinkConfig
 from firn.errors import ConfigError
+from firn.operations.residue.replaced_connector import find_replaced_connector
 from firn.operations.validation import sink_checks
 from firn.operations.validation.live_check import LiveCheck, guarded
 from firn.operations.validation.snowflake import check_objects, check_privileges
@@ -54,6 +55,9 @@ def check_snowflake(
             "snowflake privileges",
             lambda: check_privileges(connection, who.role, sink_requirements(connection, config, login, loaders)),
         )
+        yield from guarded(
+            "replaced connector", partial(_check_replaced, connection, config, look.namespace, [*tables])
+        )
         check = registry.of(config.method).check_service
         yield from guarded(
             SERVICE,
@@ -65,6 +69,18 @@ def _check_map(config: SinkConfig, topics: Sequence[str]) -> list[LiveCheck]:
     """Nothing where each topic has one table. Raises ConfigError."""
     check_table_map(topics, config.table_map)
     return []
+
+
+def _check_replaced(
+    connection: SnowflakeConnection, config: SinkConfig, namespace: Namespace, tables: Sequence[str]
+) -> Iterator[LiveCheck]:
+    """A warning where stages and pipes of the official connector are left; nothing else."""
+    found = find_replaced_connector(connection, namespace, config.name, tables).findings()
+    if found:
+        shown = ", ".join(f"{each.what} {each.name}" for each in found[:5])
+        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+        step = "Stop that connector if it still runs: both would load. Then: firn sink clean <config> --connector"
+        yield LiveCheck("replaced connector", "warning", f"the connector of before left {shown}{more}", step)
 
 
 @dataclass(frozen=True)

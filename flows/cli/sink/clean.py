@@ -10,8 +10,10 @@ from flows.cli.console import JsonOption, confirm_name, print_rows, require_term
 from flows.cli.sink.arguments import ConfigArgument
 
 if TYPE_CHECKING:
+    from snowflake.connector import SnowflakeConnection
+
     from firn.connector.config import SinkConfig
-    from firn.operations.clean import Residue
+    from firn.operations.clean import Cleaner, Residue
 
 
 def clean(
@@ -23,6 +25,10 @@ def clean(
     ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Remove also where nobody can say whether a run lives.")
+    ] = False,
+    connector: Annotated[
+        bool,
+        typer.Option("--connector", help="Remove stages and pipes of the official connector of this name instead."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -48,6 +54,9 @@ def clean(
     with connect(login, query_tag=f"firn sink clean {sink.name}") as connection:
         leftovers = [method.leftovers for method in registry.known()]
         cleaner = Cleaner(sink, settings, login, connection, leftovers, target_of_pipe)
+        if connector:
+            _clean_connector(connection, sink.name, cleaner, yes=yes, dry_run=dry_run, as_json=as_json)
+            return
         found = cleaner.look(kafka=not skip_kafka)
         _show(sink, found, as_json=as_json)
         _check_seen(found)
@@ -65,6 +74,23 @@ def clean(
         within = await_stillness(sink, owner, ledger_id, client, force=force, say=say)
         cleaner.clean(found, within)
         say(f"Removed what sink {sink.name} left behind. Its name is free.")
+
+
+def _clean_connector(
+    connection: SnowflakeConnection, name: str, cleaner: Cleaner, *, yes: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Show and remove what the connector that the sink replaced left; the sink itself stays, and may run."""
+    from firn.operations.residue.finding import COLUMNS
+
+    found = cleaner.replaced_connector()
+    print_rows([each.row() for each in found.findings()], columns=COLUMNS, as_json=as_json)
+    if not found.objects:
+        say(f"Connector {name} left no stage and no pipe that this role sees.")
+    elif dry_run:
+        say("Nothing was changed (--dry-run).")
+    elif yes or _confirmed(name):
+        found.remove(connection)
+        say(f"Removed the stages and pipes of connector {name}. The sink was not touched.")
 
 
 def _show(config: SinkConfig, found: Residue, *, as_json: bool) -> None:
