@@ -112,10 +112,11 @@ class ErrorsConfig:
 
 @dataclass(frozen=True)
 class TableConfig:
-    """How tables are made that are absent; `cluster_by` is the list of expressions of the clustering key."""
+    """How tables are made and grow. cluster_by: expressions of the clustering key; max_columns: what records may bring."""
 
     type: TableType = TableType.STANDARD
     cluster_by: str | None = None
+    max_columns: int = 1000
 
 
 @dataclass(frozen=True)

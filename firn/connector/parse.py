@@ -101,7 +101,9 @@ def _config(check: Check, value: ConverterConfig, key: ConverterConfig) -> SinkC
         schematization=get("snowflake.enable.schematization"),
         auto_evolve=get("auto.evolve"),
         unknown_fields=get("firn.unknown.fields"),
-        tables=TableConfig(TableType(get("firn.table.type")), get("firn.table.cluster.by")),
+        tables=TableConfig(
+            TableType(get("firn.table.type")), get("firn.table.cluster.by"), get("firn.table.max.columns")
+        ),
         batch_records=get("firn.batch.records"),
         batch_bytes=get("firn.batch.bytes"),
         topic_refresh_seconds=get("firn.topics.refresh.seconds"),

@@ -118,6 +118,13 @@ TABLES = group(
         v4_default="ignore",
     ),
     honoured(
+        "firn.table.max.columns",
+        r.whole(1),
+        "With typed columns: how many columns a table may come to have by the fields of records. A record with a field "
+        "beyond that is bad. Field names that are data (ids, times) would else make a column each.",
+        "1000",
+    ),
+    honoured(
         "firn.table.type",
         r.one_of(*TableType),
         "Type of the tables that the sink makes. Interactive ones can only be streamed into (SNOWPIPE_STREAMING), and "

@@ -20,7 +20,7 @@ from spark_jobs.sink.columns.required_schema_changes import RequiredSchemaChange
 from spark_jobs.sink.decode.base.contract import Part, Writer
 from spark_jobs.sink.decode.base.field_columns import RecordFields
 from spark_jobs.sink.decode.base.texts import json_of
-from spark_jobs.sink.values.bad_records import NOT_AN_OBJECT, BadRecord
+from spark_jobs.sink.values.bad_records import NOT_AN_OBJECT, TOO_MANY_COLUMNS, BadRecord
 from spark_jobs.sink.values.table_loaders import ColumnsLoader
 
 
@@ -43,6 +43,8 @@ class ColumnMapper:
         self._load, self._types_of, self._strict = load, types_of, strict
         self._matcher = ColumnMatcher(load.columns)
         self._known: set[Writer] = set()
+        self._new: set[str] = set()
+        self._room = load.max_columns - (len(load.columns) or 1)  # a table that is made has RECORD_METADATA
         self.required_changes = RequiredSchemaChanges()
 
     def map(
@@ -68,6 +70,7 @@ class ColumnMapper:
             batch.refuse_twins(unknown)
             without_name = {field: raw for field, raw in unknown.items() if not _nameable(field)}
             batch.refuse_unknown(without_name, "none can have that name")
+            self._refuse_beyond(batch, unknown, len(content))
         elif not self._load.leave_out:
             batch.refuse_unknown(unknown, "none is added (auto.evolve, firn.unknown.fields)")
         absent = batch.absent()
@@ -76,6 +79,34 @@ class ColumnMapper:
         else:
             batch.refuse_absent(absent)
         return MappedColumns(batch.texts, batch.bad)
+
+    def _refuse_beyond(self, batch: ColumnAssignment, unknown: Mapping[str, pa.StringArray], count: int) -> None:
+        """Of `count` records those are bad that have more new fields than the table may get columns.
+
+        Fields get their columns in order of appearance; a record that alone has too many takes no column from others.
+        """
+        found = {field: batch.good_of(present(raw)) for field, raw in unknown.items() if _nameable(field)}
+        new = {field: rows for field, rows in found.items() if len(rows) and column_name(field) not in self._new}
+        if len(new) > self._room - len(self._new):
+            fields = np.zeros(count, np.int64)
+            for rows in new.values():
+                fields[rows] += 1
+            self._refuse_full(batch, np.flatnonzero(fields > self._room - len(self._new)))
+        for field, rows in new.items():
+            left = batch.good_of(rows)
+            if len(left) and not self._takes(column_name(field)):
+                self._refuse_full(batch, left)
+
+    def _refuse_full(self, batch: ColumnAssignment, rows: npt.NDArray[np.int64]) -> None:
+        limit = self._load.max_columns
+        detail = f"its new fields would give the table more than {limit} columns (firn.table.max.columns)"
+        batch.refuse(rows, TOO_MANY_COLUMNS, detail)
+
+    def _takes(self, name: str) -> bool:
+        """Whether the table may get a column of this name; it is then counted."""
+        if name not in self._new and len(self._new) < self._room:
+            self._new.add(name)
+        return name in self._new
 
     def _require(
         self,
@@ -106,7 +137,7 @@ class ColumnMapper:
                 continue
             self._known.add(writer)
             for field, wanted in self._types_of(writer).items():
-                if self._matcher.column_of(field) is None and _nameable(field):
+                if self._matcher.column_of(field) is None and _nameable(field) and self._takes(column_name(field)):
                     self.required_changes.note(writer.schema_id)
                     self.required_changes.add_column(field, wanted)
 

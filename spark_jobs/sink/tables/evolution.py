@@ -124,17 +124,19 @@ class Evolution:
 
     def _creation(self, table: str, required: RequiredChanges) -> SchemaChange:
         added = [Column(name, wanted) for name, (_, wanted) in required.add.items() if name != METADATA]
-        columns = (METADATA_COLUMN, *added)
+        # Partitions that each have room for theirs may have none for all.
+        columns = (METADATA_COLUMN, *added)[: max(1, self._tables.max_columns)]
         statement = create_statement(self._namespace, table, columns, self._tables, evolving=self._evolving)
         return SchemaChange(table, required.by.topic, required.by.schema_id, statement)
 
     def _alterations(self, table: str, required: RequiredChanges, columns: Columns) -> Iterator[SchemaChange]:
         """What is required and not so yet."""
         there = {column.name: column for column in columns}
-        for name, (by, wanted) in required.add.items():
-            if name not in there:
-                comment = text_literal(_COMMENT.format(topic=by.topic))
-                yield self._alteration(_ADD, table, name, by, type=wanted, comment=comment)
+        new = [name for name in required.add if name not in there]
+        for name in new[: max(0, self._tables.max_columns - len(there))]:
+            by, wanted = required.add[name]
+            comment = text_literal(_COMMENT.format(topic=by.topic))
+            yield self._alteration(_ADD, table, name, by, type=wanted, comment=comment)
         for name, by in required.nullable.items():
             if name in there and not there[name].nullable:
                 yield self._alteration(_DROP_NOT_NULL, table, name, by)

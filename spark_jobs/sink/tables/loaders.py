@@ -129,11 +129,12 @@ def _loader_for(namespace: Namespace, config: SinkConfig, table: str, shape: Tab
     if not config.schematization:
         return VariantLoader()
     if shape is None:  # whatever its first records have, the table is made with it
-        return ColumnsLoader((), exists=False, grow=True)
+        return ColumnsLoader((), exists=False, grow=True, max_columns=config.tables.max_columns)
     grow = shape.evolves if config.auto_evolve is None else config.auto_evolve
     if not grow and not config.value.hoist and {column.name for column in shape.columns} <= {METADATA, CONTENT}:
         raise _without_columns(namespace.qualified(table))
-    return ColumnsLoader(shape.columns, True, grow, leave_out=not grow and config.unknown_fields == "ignore")
+    leave_out = not grow and config.unknown_fields == "ignore"
+    return ColumnsLoader(shape.columns, True, grow, leave_out, config.tables.max_columns)
 
 
 def _streams(config: SinkConfig) -> bool:

@@ -26,10 +26,11 @@ REJECTED = "rejected_by_snowflake"  # a row that a channel refused, after its re
 # A record that is well-formed, and not for the columns of its table:
 NOT_AN_OBJECT = "not_an_object"
 UNKNOWN_FIELD = "unknown_field"
+TOO_MANY_COLUMNS = "too_many_columns"
 UNFITTING_VALUE = "unfitting_value"
 MISSING_VALUE = "missing_value"
 AMBIGUOUS_FIELD = "ambiguous_field"
-OF_THE_TABLE = frozenset({UNKNOWN_FIELD, UNFITTING_VALUE, MISSING_VALUE, AMBIGUOUS_FIELD})
+OF_THE_TABLE = frozenset({UNKNOWN_FIELD, TOO_MANY_COLUMNS, UNFITTING_VALUE, MISSING_VALUE, AMBIGUOUS_FIELD})
 """Reasons that another table would not have given."""
 
 

@@ -24,12 +24,14 @@ class ColumnsLoader:
     columns: those of the table, RECORD_METADATA among them; () where it is not made yet. exists: whether it is made.
     grow: whether columns may be added and changed as records need it. Where they may not, `leave_out` says whether
     fields without a column are left out, and RECORD_METADATA where the table has none; else they make a record bad.
+    max_columns: how many columns records may make it have.
     """
 
     columns: Columns
     exists: bool
     grow: bool
     leave_out: bool = False
+    max_columns: int = 1000
 
 
 @dataclass(frozen=True)

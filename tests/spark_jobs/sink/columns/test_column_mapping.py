@@ -235,3 +235,24 @@ def test_messages_of_one_protobuf_schema_have_types_of_their_own() -> None:
     both = pa.array(['{"at":1700000000000}', '{"at":-1}', '{"at":-1}'])
     result = ColumnMapper(load, types.__getitem__, strict=True).map(both, pa.array([5] * 3), [(1, 0), (1, 0), (0,)])
     assert rows(result)[1] == ["2023-11-14 22:13:20.000", "1969-12-31 23:59:59.999", "1969-12-31 23:59:59.000"]
+
+
+def test_a_table_gets_no_more_columns_than_it_may_have() -> None:
+    load = replace(GROWING, max_columns=6)  # room for two
+    by = mapper(load)
+    wide = {f"id-{number}": 1 for number in range(20_000)}
+    result = mapped(load, wide, {"a": 1}, {"city": "x"}, {"b": 1, "A": 2}, {"c": 1}, {"b": 2}, by=by)
+    assert [(each.row, each.reason) for each in result.bad if each.reason == "too_many_columns"] == [
+        (0, "too_many_columns"),
+        (4, "too_many_columns"),
+    ]
+    assert "firn.table.max.columns" in result.bad[0].detail
+    assert set(by.required_changes.add) == {"A", "B"}
+    assert [each.row for each in mapped(load, {"d": 1}, {"b": 1}, by=by).bad] == [0]
+
+
+def test_a_record_that_is_too_wide_makes_no_table_wide() -> None:
+    load = ColumnsLoader((), exists=False, grow=True, max_columns=3)
+    by = mapper(load)
+    assert [each.row for each in mapped(load, {"a": 1, "b": 1, "c": 1}, {"a": 1, "b": 1}, by=by).bad] == [0]
+    assert set(by.required_changes.add) == {"A", "B"}

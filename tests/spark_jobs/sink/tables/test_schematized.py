@@ -226,3 +226,14 @@ def test_a_users_pipe_maps_filters_and_casts(settings: Settings, new_run: NewRun
     found = sql(settings, f"SELECT * FROM {filled} ORDER BY NUMBER_OF")
     assert [tuple(row.values()) for row in found] == [(1, "Ann", "2.5 USD", topic.name), (3, None, "9 USD", topic.name)]
     assert committed(settings, topic)[0] == 3
+
+
+def test_names_that_are_data_give_a_table_no_end_of_columns(settings: Settings, new_run: NewRun) -> None:
+    topic = Topic(settings, "wide")
+    names = [f'x"; DROP {number}' for number in range(20_000)]
+    limits = {"firn__table__max__columns": "200", "errors__tolerance": "all"}
+    topic.send(records({"id": 1}, dict.fromkeys(names, 1), {names[0]: 2}, *({name: 3} for name in names[1:1000])))
+    report = new_run(topic, **EVOLVING, **limits).run()
+    assert len(shape(settings, topic.table)) == 200
+    assert (report.records, report.bad_records) == (199, 803)
+    assert committed(settings, topic)[0] == 1002
