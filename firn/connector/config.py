@@ -112,7 +112,7 @@ class ErrorsConfig:
 
 @dataclass(frozen=True)
 class TableConfig:
-    """How tables are made and grow. cluster_by: expressions of the clustering key; max_columns: what records may bring."""
+    """How tables are made and grow. cluster_by: of the clustering key; max_columns: how many records may bring."""
 
     type: TableType = TableType.STANDARD
     cluster_by: str | None = None
