@@ -59,7 +59,7 @@ CONNECT = group(
     honoured(
         "transforms",
         r.LIST,
-        "Names of single message transforms, in order. HoistField is the one that Firn knows (see below).",
+        "Names of single message transforms, in order. Only HoistField: others are refused by name (see below).",
     ),
     honoured("predicates", r.LIST, "Names of predicates. None can be used: any name is refused."),
     no_effect(
