@@ -51,6 +51,8 @@ def test_everything_is_made_then_found(stack, tmp_path):
         ("database", "STREAMING"): "ok",
         ("schema", "STREAMING.PUBLIC"): "ok",
         ("warehouse", "INGEST_WH"): "ok",
+        ("dbt login", "ANALYTICS_DEVELOPER"): "ok",
+        ("sql login", "ANALYTICS_DEVELOPER"): "ok",
     }
     second = states(stack.run(*command))
     assert second == {key: "found" if state == "made" else state for key, state in first.items()}

@@ -12,7 +12,8 @@ KEY = "snowflake.private.key.passphrase"
 
 def warnings(tmp_path, value, mode):
     file = tmp_path / "orders.json"
-    file.write_text(json.dumps({"name": "orders", "config": {"topics": "a", KEY: value}}))
+    config = {"topics": "a", "snowflake.private.key": "${secretsmanager:login:key}", KEY: value}
+    file.write_text(json.dumps({"name": "orders", "config": config}))
     file.chmod(mode)
     checked = check_sink_config(read_connector_file(file), where=str(file))
     return [warned for warned in checked.warnings if warned.name == KEY and "chmod 600" in warned.reason]

@@ -115,7 +115,14 @@ def test_a_malformed_record_has_its_reason_and_its_neighbours_land(format_: Form
 
 def test_every_reason_is_shown_here() -> None:
     reasons = {word for name, word in vars(bad_records).items() if name.isupper() and isinstance(word, str)}
-    of_tables = {"not_an_object", "unknown_field", "unfitting_value", "missing_value", "ambiguous_field"}
+    of_tables = {
+        "not_an_object",
+        "unknown_field",
+        "unfitting_value",
+        "missing_value",
+        "ambiguous_field",
+        "too_many_columns",
+    }
     elsewhere = {
         "too_large",
         "not_looked_up",
